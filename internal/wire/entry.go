@@ -120,13 +120,7 @@ func encodeCommand(e *Encoder, c fsm.Command) error {
 }
 
 func decodeCommand(d *Decoder) fsm.Command {
-	n := d.Array(1)
-	op := d.Uint()
-	if d.Err() == nil && n < 2 {
-		d.Fail("command of %d items", n)
-		return nil
-	}
-	n -= 2
+	n, op := d.command()
 	switch op {
 	case opOpenSession:
 		return decodeOpenSession(d, n)
@@ -171,6 +165,15 @@ func decodeCommand(d *Decoder) fsm.Command {
 	}
 	d.unknown("command %d", op)
 	return nil
+}
+
+// command reads the head of a command and its op, and returns how many fields follow the version, which comes next.
+func (d *Decoder) command() (fields int, op uint64) {
+	n := d.Array(1)
+	if d.Err() == nil && n < 2 {
+		d.Fail("array of %d items", n)
+	}
+	return n - 2, d.Uint()
 }
 
 // openCommand begins a command of version 1.
