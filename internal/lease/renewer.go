@@ -124,19 +124,23 @@ func (r *Renewer) Tick() {
 
 // gather returns the next message, nil if nobody is due, and how long to wait before asking again.
 //
-// Whoever is due takes along all who would be due within half an interval. Sessions that were opened at different
-// moments so come to travel together after at most two rounds, and stay together.
+// Whoever is due takes along all who would be due within half an interval, its own or theirs, whichever is shorter.
+// Sessions that were opened at different moments so come to travel together after two rounds, and stay together, and a
+// long session does not travel as often as a short one.
 func (r *Renewer) gather(ctx context.Context) (*message, time.Duration) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	sent := r.now() // before anything is sent: the lease counts from here
-	next := maxRetry
+	next, longest := maxRetry, time.Duration(0) // longest: of the TTLs of those who are due
 	for id, s := range r.sessions {
 		if !s.lease.Alive() {
 			delete(r.sessions, id)
 			continue
 		}
 		next = min(next, s.due-sent)
+		if s.due <= sent {
+			longest = max(longest, s.lease.ttl)
+		}
 	}
 	if next > 0 {
 		return nil, wait(next)
@@ -150,7 +154,7 @@ func (r *Renewer) gather(ctx context.Context) (*message, time.Duration) {
 	r.inFlight = append(r.inFlight, m)
 	next = maxRetry
 	for _, s := range r.sessions {
-		if s.due-s.lease.ttl/6 <= sent {
+		if s.due-min(s.lease.ttl, longest)/6 <= sent {
 			m.sessions = append(m.sessions, s)
 			s.last = m.number
 			s.due = sent + jitter(retry(s.lease.ttl)) // unless it is acknowledged before
