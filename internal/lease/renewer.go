@@ -130,7 +130,7 @@ func (r *Renewer) Tick() {
 func (r *Renewer) gather(ctx context.Context) (*message, time.Duration) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	sent := r.now() // before anything is sent: the lease counts from here
+	sent := r.now()                             // before anything is sent: the lease counts from here
 	next, longest := maxRetry, time.Duration(0) // longest: of the TTLs of those who are due
 	for id, s := range r.sessions {
 		if !s.lease.Alive() {

@@ -80,6 +80,12 @@ func renewing(t *testing.T, answer func(ctx context.Context, number uint64, ids 
 	})
 }
 
+// pass lets time pass, and all that happens in it happen.
+func pass(d time.Duration) {
+	time.Sleep(d)
+	synctest.Wait()
+}
+
 func add(r *Renewer, id uint64, ttl time.Duration) *Lease {
 	l := New(ttl, r.now, r.now())
 	r.Add(id, l)
@@ -93,9 +99,9 @@ func TestRenewerSendsOneMessageAnInterval(t *testing.T) {
 			add(r, id, ttl)
 			time.Sleep(31 * time.Millisecond)
 		}
-		time.Sleep(ttl) // to find together
+		pass(ttl) // to find together
 		before := c.messages()
-		time.Sleep(10 * ttl)
+		pass(10 * ttl)
 		if got := c.messages() - before; got < 30 || got > 34 {
 			t.Errorf("%d messages in ten TTLs, want 30 to 34", got)
 		}
@@ -108,7 +114,7 @@ func TestRenewerSendsOneMessageAnInterval(t *testing.T) {
 func TestRenewerServesShortAndLongTTLs(t *testing.T) {
 	renewing(t, nil, func(t *testing.T, c *cell, r *Renewer) {
 		short, long := add(r, 1, time.Second), add(r, 2, time.Hour)
-		time.Sleep(2 * time.Hour)
+		pass(2 * time.Hour)
 		if !short.Alive() || !long.Alive() {
 			t.Errorf("short %v, long %v", short.Err(), long.Err())
 		}
@@ -132,7 +138,7 @@ func TestG3_RenewalCountsFromItsSend(t *testing.T) {
 	}
 	renewing(t, slow, func(t *testing.T, c *cell, r *Renewer) {
 		l := add(r, 1, 10*time.Second)
-		time.Sleep(4300 * time.Millisecond)
+		pass(4300 * time.Millisecond)
 		if c.messages() != 1 {
 			t.Fatalf("%d messages, want 1", c.messages())
 		}
@@ -151,11 +157,11 @@ func TestRenewerRetriesFailuresSoon(t *testing.T) {
 	}
 	renewing(t, failing, func(t *testing.T, c *cell, r *Renewer) {
 		l := add(r, 1, 10*time.Second)
-		time.Sleep(3500 * time.Millisecond)
+		pass(3500 * time.Millisecond)
 		if c.messages() != 2 || c.at[1]-c.at[0] > minRetry {
 			t.Fatalf("%d messages at %v, want the second within %v", c.messages(), c.at, minRetry)
 		}
-		time.Sleep(20 * time.Second) // never answered again
+		pass(20 * time.Second) // never answered again
 		if !errors.Is(l.Err(), ErrExpired) {
 			t.Fatalf("the lease ended with %v", l.Err())
 		}
@@ -163,7 +169,7 @@ func TestRenewerRetriesFailuresSoon(t *testing.T) {
 			t.Errorf("%d messages in a life without answers: the tries must become rarer, and go on", n)
 		}
 		n := c.messages()
-		time.Sleep(time.Minute)
+		pass(time.Minute)
 		if c.messages() != n {
 			t.Error("an ended lease is still renewed")
 		}
@@ -180,7 +186,7 @@ func TestRenewerIsNotHeldUpByAStuckSend(t *testing.T) {
 	}
 	renewing(t, stuck, func(t *testing.T, c *cell, r *Renewer) {
 		short, long := add(r, 1, time.Second), add(r, 2, 10*time.Second)
-		time.Sleep(time.Minute)
+		pass(time.Minute)
 		if !short.Alive() || !long.Alive() {
 			t.Errorf("short %v, long %v", short.Err(), long.Err())
 		}
@@ -196,17 +202,17 @@ func TestRenewerAppliesTheAnswer(t *testing.T) {
 	}
 	renewing(t, partly, func(t *testing.T, c *cell, r *Renewer) {
 		live, dead, silent := add(r, 1, 10*time.Second), add(r, 2, 10*time.Second), add(r, 3, 10*time.Second)
-		time.Sleep(3400 * time.Millisecond)
+		pass(3400 * time.Millisecond)
 		if !live.Alive() || !errors.Is(dead.Err(), ErrExpired) || !silent.Alive() {
 			t.Errorf("live %v, dead %v, silent %v", live.Err(), dead.Err(), silent.Err())
 		}
-		time.Sleep(6500 * time.Millisecond)
+		pass(6500 * time.Millisecond)
 		if !live.Alive() || silent.Alive() {
 			t.Errorf("after a TTL: live %v, silent %v", live.Err(), silent.Err())
 		}
 		r.Remove(1)
 		n := c.messages()
-		time.Sleep(time.Minute)
+		pass(time.Minute)
 		if c.messages() != n || live.Alive() {
 			t.Errorf("a removed session was renewed")
 		}
