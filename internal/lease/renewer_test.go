@@ -229,6 +229,7 @@ func TestRenewerWakesWithTheMachine(t *testing.T) {
 		ended := make(chan struct{})
 		go func() { defer close(ended); r.Run(ctx) }()
 		l, lost := add(r, 1, time.Minute), add(r, 2, 10*time.Second)
+		synctest.Wait()
 		clk.jump(30 * time.Second)
 		r.Tick()
 		synctest.Wait()
