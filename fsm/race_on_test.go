@@ -1,0 +1,6 @@
+//go:build race
+
+package fsm
+
+// raceEnabled: tests are some ten times slower.
+const raceEnabled = true
