@@ -1,0 +1,46 @@
+package store
+
+import (
+	"errors"
+	"io/fs"
+	"syscall"
+)
+
+// Why a directory cannot be opened, or a store failed. They are wrapped with the file, the value and the limit.
+var (
+	ErrDirInUse  = errors.New("directory in use")
+	ErrDamaged   = errors.New("damaged")
+	ErrNewer     = errors.New("written by a newer version")
+	ErrRetired   = errors.New("directory retired")
+	ErrWrongCell = errors.New("directory of another cell")
+
+	// ErrStalled is the reason of a switch tripped by a call that did not return in time. Close returns it while such a
+	// call still holds the directory.
+	ErrStalled = errors.New("storage stalled")
+
+	// ErrClosed is the reason of a switch tripped by a call after Close.
+	ErrClosed = errors.New("store closed")
+
+	// ErrHalfFormed says that the process ended inside raft.BootstrapCluster: the term was written, the first log entry
+	// was not, and BootstrapCluster will refuse to run again. Storing that entry (index 1, term 1, the configuration of
+	// the forming record) completes it: every server of the set writes the same.
+	ErrHalfFormed = errors.New("forming was interrupted")
+)
+
+// errNotFound is what raft's StableStore contract asks for: raft compares the text.
+var errNotFound = errors.New("not found")
+
+// full reports whether err says that there was no room for a write. The same error from a sync does not count: it
+// leaves unknown which of the earlier writes are on the disk. A sync of bbolt's on Linux is a bare errno.
+func full(err error) bool {
+	var path *fs.PathError
+	if !errors.As(err, &path) || path.Op == "sync" {
+		return false
+	}
+	return errors.Is(path.Err, syscall.ENOSPC) || errors.Is(path.Err, syscall.EDQUOT)
+}
+
+// retires reports whether the directory must not be used again after err.
+func retires(err error) bool {
+	return !full(err) && !errors.Is(err, ErrStalled) && !errors.Is(err, ErrClosed)
+}

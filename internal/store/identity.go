@@ -1,0 +1,205 @@
+package store
+
+import (
+	"crypto/rand"
+	"encoding/hex"
+	"errors"
+	"fmt"
+	"io/fs"
+	"slices"
+	"unicode/utf8"
+)
+
+const (
+	identityFile    = "identity"
+	identityVersion = 1
+	maxCell         = 512  // bytes of a cell's name
+	maxFormingSet   = 1024 // servers that form a cell
+)
+
+// identity is what makes a directory this server's. It is replaced as a whole, never changed in place.
+type identity struct {
+	Node    string   `json:"node"` // 16 random bytes in hex, made with the directory
+	Cell    string   `json:"cell"`
+	CellID  hexID    `json:"cell_id,omitempty"` // once it belongs to a cell
+	Forming *forming `json:"forming,omitempty"`
+	Ready   bool     `json:"ready"` // raft's files exist; without it nothing has been stored in them yet
+}
+
+// forming is what the servers of a new cell have agreed on before any of them writes a log.
+type forming struct {
+	CellID hexID    `json:"cell_id"`
+	Set    []string `json:"set"`
+}
+
+// hexID is 16 bytes in hex, or empty.
+type hexID string
+
+func toHex(id [16]byte) hexID { return hexID(hex.EncodeToString(id[:])) }
+
+func (h hexID) bytes() (id [16]byte, ok bool) {
+	b, err := hex.DecodeString(string(h))
+	if err != nil || len(b) != len(id) || toHex([16]byte(b)) != h {
+		return id, false
+	}
+	return [16]byte(b), true
+}
+
+func newIdentity(cell string) identity {
+	var id [16]byte
+	rand.Read(id[:]) // never fails
+	return identity{Node: string(toHex(id)), Cell: cell}
+}
+
+func decodeIdentity(data []byte) (identity, error) {
+	var id identity
+	if _, err := unframe(data, identityFile, identityVersion, &id); err != nil {
+		return identity{}, err
+	}
+	if err := id.validate(); err != nil {
+		return identity{}, fmt.Errorf("%w: %w", ErrDamaged, err)
+	}
+	return id, nil
+}
+
+func (id identity) validate() error {
+	if _, ok := hexID(id.Node).bytes(); !ok {
+		return fmt.Errorf("node is %.64q, not 16 bytes in hex", id.Node)
+	}
+	if _, ok := id.CellID.bytes(); !ok && id.CellID != "" {
+		return fmt.Errorf("cell_id is %.64q, not 16 bytes in hex", id.CellID)
+	}
+	if id.Forming != nil {
+		if _, ok := id.Forming.CellID.bytes(); !ok {
+			return fmt.Errorf("forming.cell_id is %.64q, not 16 bytes in hex", id.Forming.CellID)
+		}
+		if n := len(id.Forming.Set); n == 0 || n > maxFormingSet {
+			return fmt.Errorf("forming.set has %d servers, the limits are 1 to %d", n, maxFormingSet)
+		}
+	}
+	return validateCell(id.Cell)
+}
+
+func validateCell(cell string) error {
+	if len(cell) == 0 || len(cell) > maxCell || !utf8.ValidString(cell) {
+		return fmt.Errorf("cell is %.64q (%d bytes), not 1 to %d bytes of UTF-8", cell, len(cell), maxCell)
+	}
+	return nil
+}
+
+// loadIdentity reads the identity of v, and makes one if v is new.
+func loadIdentity(v volume, cell string) (identity, error) {
+	data, err := v.read(identityFile)
+	switch {
+	case errors.Is(err, fs.ErrNotExist):
+		if found := v.hasRaft(); found != "" {
+			return identity{}, fmt.Errorf("%w: %s is missing, but %s exists", ErrDamaged, v.path(identityFile), found)
+		}
+		id := newIdentity(cell)
+		return id, storeIdentity(v, id)
+	case err != nil:
+		return identity{}, err
+	}
+	id, err := decodeIdentity(data)
+	if err != nil {
+		return identity{}, fmt.Errorf("%s: %w", v.path(identityFile), err)
+	}
+	if id.Cell != cell {
+		return identity{}, fmt.Errorf("%w: %s belongs to cell %q, not to %q", ErrWrongCell, v.path(identityFile), id.Cell, cell)
+	}
+	return id, nil
+}
+
+func storeIdentity(v volume, id identity) error {
+	data, err := frame(identityFile, identityVersion, id)
+	if err != nil {
+		return err
+	}
+	return v.write(OpWriteIdentity, identityFile, data)
+}
+
+// ID is the node's id. It was made with the directory, and never changes.
+func (s *Store) ID() string { return s.identity().Node }
+
+// CellID is the id of the cell that this server belongs to, once it does.
+func (s *Store) CellID() (id [16]byte, ok bool) { return s.identity().CellID.bytes() }
+
+// SetCellID makes this directory a member's of the cell for good. It is on the disk when SetCellID returns. Another id
+// than the one that is set is ErrWrongCell.
+func (s *Store) SetCellID(cell [16]byte) error {
+	return s.changeIdentity(func(id *identity) error {
+		if err := id.sameCell(cell); err != nil {
+			return err
+		}
+		id.CellID = toHex(cell)
+		return nil
+	})
+}
+
+// Adopt records what the servers of a new cell have agreed on: its id, and who forms it. It replaces an earlier record,
+// and is on the disk when Adopt returns: a server that has said yes must remember it after a crash.
+func (s *Store) Adopt(cell [16]byte, set []string) error {
+	return s.changeIdentity(func(id *identity) error {
+		if err := id.sameCell(cell); err != nil {
+			return err
+		}
+		id.Forming = &forming{CellID: toHex(cell), Set: slices.Clone(set)}
+		return nil
+	})
+}
+
+// Forming returns the record that Adopt made.
+func (s *Store) Forming() (cell [16]byte, set []string, ok bool) {
+	f := s.identity().Forming
+	if f == nil {
+		return cell, nil, false
+	}
+	cell, _ = f.CellID.bytes()
+	return cell, slices.Clone(f.Set), true
+}
+
+// DropForming removes the record that Adopt made, if there is one.
+func (s *Store) DropForming() error {
+	return s.changeIdentity(func(id *identity) error {
+		id.Forming = nil
+		return nil
+	})
+}
+
+func (id identity) sameCell(cell [16]byte) error {
+	if id.CellID != "" && id.CellID != toHex(cell) {
+		return fmt.Errorf("%w: it belongs to the cell with id %s, not %s", ErrWrongCell, id.CellID, toHex(cell))
+	}
+	return nil
+}
+
+func (s *Store) identity() identity {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.id
+}
+
+// changeIdentity writes the identity as change leaves it. What change refuses is not written, and no failure; that a
+// write fails is one, and trips the switch.
+func (s *Store) changeIdentity(change func(*identity) error) error {
+	select {
+	case s.changing <- struct{}{}:
+	case <-s.g.sw.Tripped():
+		return s.g.sw.Err()
+	}
+	defer func() { <-s.changing }()
+	next := s.identity()
+	if err := change(&next); err != nil {
+		return err
+	}
+	if err := next.validate(); err != nil {
+		return err
+	}
+	if !s.g.do(OpWriteIdentity, func() error { return storeIdentity(s.v, next) }) {
+		return s.g.sw.Err()
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.id = next
+	return nil
+}
