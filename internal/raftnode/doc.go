@@ -1,0 +1,2 @@
+// Package raftnode drives hashicorp/raft, and is the only package that does.
+package raftnode
