@@ -1,0 +1,40 @@
+package expiry
+
+import "time"
+
+// minPause is the shortest time without a look at the clock that counts as a pause of the process.
+const minPause = 200 * time.Millisecond
+
+// pauses knows when the process stood still. The clock is looked at every tick and at every renewal; if nobody has for
+// longer than minPause and a tenth of the shortest TTL, nobody was able to.
+type pauses struct {
+	seen     time.Duration // the last look, on the lease clock
+	shortest time.Duration // the shortest TTL of the term
+	total    time.Duration // of all pauses of the term
+	count    int
+	end      time.Duration // of the last one
+	length   time.Duration // of the last one
+}
+
+// look takes note of a pause that ends now.
+func (p *pauses) look(now time.Duration) {
+	if gap := now - p.seen; gap > max(minPause, p.shortest/10) {
+		p.total += gap
+		p.count++
+		p.end, p.length = now, gap
+	}
+	p.seen = now
+}
+
+// deadline is when a session expires unless it is renewed.
+//
+// The pauses since its last renewal are added, so that a pause costs no session any of its time; one TTL at most, for a
+// leader that pauses all the time would otherwise keep the dead for ever. Renewals sent meanwhile still wait in the
+// sockets: to read them there is as much time as the pause took, again one TTL at most.
+func (p *pauses) deadline(s *session) time.Duration {
+	d := s.renewed + s.ttl
+	if paused := p.total - s.paused; paused > 0 {
+		d = max(d+min(paused, s.ttl), p.end+min(p.length, s.ttl))
+	}
+	return d
+}
