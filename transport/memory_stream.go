@@ -183,9 +183,11 @@ func (c *memConn) shut(reset bool) {
 	c.peer.cond.Broadcast()
 }
 
-// abort makes this end useless at once, except for Close.
+// abort makes this end useless at once, except for Close. A reset that is on its way to the peer still gets there.
 func (c *memConn) abort(err error) {
-	c.out.discardUnderWay()
+	if !c.out.reset {
+		c.out.discardUnderWay()
+	}
 	c.out.ended = true
 	if c.readErr == nil {
 		c.readErr = err
