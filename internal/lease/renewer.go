@@ -6,6 +6,8 @@ import (
 	"slices"
 	"sync"
 	"time"
+
+	"github.com/coordcell/coord/fsm"
 )
 
 const (
@@ -19,13 +21,13 @@ const (
 
 // Reply is the cell's answer to a renewal message. A session of the message that is in neither list was acknowledged.
 type Reply struct {
-	Dead  []uint64 // sessions that the cell knows have ended
-	Again []uint64 // sessions about which the cell says nothing yet: neither acknowledged nor ended
+	Dead  []fsm.SessionID // sessions that the cell knows have ended
+	Again []fsm.SessionID // sessions about which the cell says nothing yet: neither acknowledged nor ended
 }
 
 // Send carries one renewal message to the cell and waits for the answer. number is above that of every earlier message.
 // It returns soon after ctx has ended. It may be called by several goroutines at once; ids is the callee's.
-type Send func(ctx context.Context, number uint64, ids []uint64) (Reply, error)
+type Send func(ctx context.Context, number uint64, ids []fsm.SessionID) (Reply, error)
 
 // Renewer renews the leases of one node: all with one message an interval, three times a TTL. Its methods may be called
 // concurrently.
@@ -35,7 +37,7 @@ type Renewer struct {
 	wake chan struct{} // holds one: look again at who is due
 
 	mu       sync.Mutex
-	sessions map[uint64]*session
+	sessions map[fsm.SessionID]*session
 	number   uint64     // of the last message
 	failures int        // messages that failed since the last one that did not
 	inFlight []*message // oldest first; the displaced ones included until their Send has returned
@@ -43,7 +45,7 @@ type Renewer struct {
 
 // session is one lease that is kept alive.
 type session struct {
-	id    uint64
+	id    fsm.SessionID
 	lease *Lease
 	due   time.Duration // when it must travel next
 	acked time.Duration // when the newest acknowledged message was sent
@@ -61,7 +63,7 @@ type message struct {
 
 // NewRenewer returns a renewer that sends nothing before Run. now is the lease clock.
 func NewRenewer(now func() time.Duration, send Send) *Renewer {
-	return &Renewer{now: now, send: send, wake: make(chan struct{}, 1), sessions: make(map[uint64]*session)}
+	return &Renewer{now: now, send: send, wake: make(chan struct{}, 1), sessions: make(map[fsm.SessionID]*session)}
 }
 
 // Run sends renewals until ctx ends, and returns when the last Send has returned. It is called once.
@@ -86,7 +88,7 @@ func (r *Renewer) Run(ctx context.Context) {
 }
 
 // Add starts to renew the lease of session id, and stops by itself when the lease has ended.
-func (r *Renewer) Add(id uint64, l *Lease) {
+func (r *Renewer) Add(id fsm.SessionID, l *Lease) {
 	acked, ok := l.renewed()
 	if !ok {
 		return
@@ -98,7 +100,7 @@ func (r *Renewer) Add(id uint64, l *Lease) {
 }
 
 // Remove stops to renew session id. Its lease is the caller's to end, before.
-func (r *Renewer) Remove(id uint64) {
+func (r *Renewer) Remove(id fsm.SessionID) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	delete(r.sessions, id)
@@ -177,7 +179,7 @@ func (r *Renewer) makeRoom() bool {
 // carry sends one message and applies its answer.
 func (r *Renewer) carry(m *message) {
 	defer m.cancel()
-	ids := make([]uint64, len(m.sessions))
+	ids := make([]fsm.SessionID, len(m.sessions))
 	for i, s := range m.sessions {
 		ids[i] = s.id
 	}
@@ -198,7 +200,7 @@ func (r *Renewer) carry(m *message) {
 
 // answered applies the answer to a message. Under mu.
 func (r *Renewer) answered(m *message, reply Reply) {
-	refused := make(map[uint64]error, len(reply.Dead)+len(reply.Again))
+	refused := make(map[fsm.SessionID]error, len(reply.Dead)+len(reply.Again))
 	for _, id := range reply.Again {
 		refused[id] = nil
 	}

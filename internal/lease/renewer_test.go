@@ -8,22 +8,24 @@ import (
 	"testing"
 	"testing/synctest"
 	"time"
+
+	"github.com/coordcell/coord/fsm"
 )
 
 // cell answers the messages of a Renewer and remembers them.
 type cell struct {
 	now    func() time.Duration
-	answer func(ctx context.Context, number uint64, ids []uint64) (Reply, error)
+	answer func(ctx context.Context, number uint64, ids []fsm.SessionID) (Reply, error)
 
 	mu      sync.Mutex
 	numbers []uint64
 	at      []time.Duration
-	ids     [][]uint64
+	ids     [][]fsm.SessionID
 	flying  int
 	most    int
 }
 
-func (c *cell) send(ctx context.Context, number uint64, ids []uint64) (Reply, error) {
+func (c *cell) send(ctx context.Context, number uint64, ids []fsm.SessionID) (Reply, error) {
 	c.mu.Lock()
 	c.numbers = append(c.numbers, number)
 	c.at = append(c.at, c.now())
@@ -50,7 +52,7 @@ func (c *cell) messages() int {
 }
 
 // renewing runs test beside a running Renewer, in a bubble that ends only when every goroutine has.
-func renewing(t *testing.T, answer func(ctx context.Context, number uint64, ids []uint64) (Reply, error),
+func renewing(t *testing.T, answer func(ctx context.Context, number uint64, ids []fsm.SessionID) (Reply, error),
 	test func(t *testing.T, c *cell, r *Renewer)) {
 	t.Helper()
 	synctest.Test(t, func(t *testing.T) {
@@ -86,7 +88,7 @@ func pass(d time.Duration) {
 	synctest.Wait()
 }
 
-func add(r *Renewer, id uint64, ttl time.Duration) *Lease {
+func add(r *Renewer, id fsm.SessionID, ttl time.Duration) *Lease {
 	l := New(ttl, r.now, r.now())
 	r.Add(id, l)
 	return l
@@ -95,7 +97,7 @@ func add(r *Renewer, id uint64, ttl time.Duration) *Lease {
 func TestRenewerSendsOneMessageAnInterval(t *testing.T) {
 	renewing(t, nil, func(t *testing.T, c *cell, r *Renewer) {
 		const sessions, ttl = 100, 10 * time.Second
-		for id := range uint64(sessions) {
+		for id := range fsm.SessionID(sessions) {
 			add(r, id, ttl)
 			time.Sleep(31 * time.Millisecond)
 		}
@@ -132,7 +134,7 @@ func TestRenewerServesShortAndLongTTLs(t *testing.T) {
 
 // What counts is the moment before the message left, so a slow answer must not lengthen the life.
 func TestG3_RenewalCountsFromItsSend(t *testing.T) {
-	slow := func(ctx context.Context, _ uint64, _ []uint64) (Reply, error) {
+	slow := func(ctx context.Context, _ uint64, _ []fsm.SessionID) (Reply, error) {
 		time.Sleep(700 * time.Millisecond)
 		return Reply{}, ctx.Err()
 	}
@@ -149,7 +151,7 @@ func TestG3_RenewalCountsFromItsSend(t *testing.T) {
 }
 
 func TestRenewerRetriesFailuresSoon(t *testing.T) {
-	failing := func(_ context.Context, number uint64, _ []uint64) (Reply, error) {
+	failing := func(_ context.Context, number uint64, _ []fsm.SessionID) (Reply, error) {
 		if number == 1 || number > 3 {
 			return Reply{}, errors.New("no leader")
 		}
@@ -177,7 +179,7 @@ func TestRenewerRetriesFailuresSoon(t *testing.T) {
 }
 
 func TestRenewerIsNotHeldUpByAStuckSend(t *testing.T) {
-	stuck := func(ctx context.Context, number uint64, _ []uint64) (Reply, error) {
+	stuck := func(ctx context.Context, number uint64, _ []fsm.SessionID) (Reply, error) {
 		if number%3 != 0 {
 			<-ctx.Done()
 			return Reply{}, ctx.Err()
@@ -197,8 +199,8 @@ func TestRenewerIsNotHeldUpByAStuckSend(t *testing.T) {
 }
 
 func TestRenewerAppliesTheAnswer(t *testing.T) {
-	partly := func(_ context.Context, _ uint64, ids []uint64) (Reply, error) {
-		return Reply{Dead: []uint64{2}, Again: []uint64{3}}, nil
+	partly := func(_ context.Context, _ uint64, ids []fsm.SessionID) (Reply, error) {
+		return Reply{Dead: []fsm.SessionID{2}, Again: []fsm.SessionID{3}}, nil
 	}
 	renewing(t, partly, func(t *testing.T, c *cell, r *Renewer) {
 		live, dead, silent := add(r, 1, 10*time.Second), add(r, 2, 10*time.Second), add(r, 3, 10*time.Second)

@@ -147,7 +147,7 @@ func messages() []message {
 		Refused: []Refusal{{Session: 1, Seq: 2, Nonce: nonce, Reason: "value too large"}},
 	}
 	keepAlive := KeepAlive{Node: "n-1", Number: 70000, Sessions: []fsm.SessionID{1, 300}}
-	keepAliveAnswer := KeepAliveAnswer{Number: 70000, Term: 9, Dead: []fsm.SessionID{300}}
+	keepAliveAnswer := KeepAliveAnswer{Number: 70000, Term: 9, Dead: []fsm.SessionID{300}, Again: []fsm.SessionID{301}}
 	return []message{
 		{"Propose", Propose{commands()[:3]}, propose, decoder(DecodePropose)},
 		{"ProposeReply", replies, replies.Append(nil), decoder(DecodeProposeReply)},

@@ -144,28 +144,29 @@ func DecodeKeepAlive(data []byte) (KeepAlive, error) {
 	})
 }
 
-// KeepAliveAnswer acknowledges the sessions of the KeepAlive of that Number, except those in Dead: they have ended or
-// are about to, and are never acknowledged again.
+// KeepAliveAnswer acknowledges the sessions of the KeepAlive of that Number, except those in Dead, which have ended, and
+// those in Again, of which nothing is said yet.
 type KeepAliveAnswer struct {
 	Number, Term uint64
-	Dead         []fsm.SessionID
+	Dead, Again  []fsm.SessionID
 }
 
 // Append appends the message to dst.
 func (m KeepAliveAnswer) Append(dst []byte) []byte {
 	e := NewEncoder(dst)
-	e.Open(1, 3)
+	e.Open(1, 4)
 	e.Uint(m.Number)
 	e.Uint(m.Term)
 	encodeUints(e, m.Dead)
+	encodeUints(e, m.Again)
 	return e.Finish()
 }
 
 // DecodeKeepAliveAnswer reads a KeepAliveAnswer.
 func DecodeKeepAliveAnswer(data []byte) (KeepAliveAnswer, error) {
 	return decodeMessage(data, func(d *Decoder) KeepAliveAnswer {
-		d.Open(3)
-		return KeepAliveAnswer{Number: d.Uint(), Term: d.Uint(), Dead: decodeList(d, 1, decodeUint[fsm.SessionID])}
+		d.Open(4)
+		return KeepAliveAnswer{Number: d.Uint(), Term: d.Uint(), Dead: decodeList(d, 1, decodeUint[fsm.SessionID]), Again: decodeList(d, 1, decodeUint[fsm.SessionID])}
 	})
 }
 
