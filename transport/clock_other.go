@@ -8,6 +8,6 @@ import "time"
 // while the machine sleeps; a node there must not be put to sleep while it holds anything.
 type clock struct{ start time.Time }
 
-func newClock() clock { return clock{start: time.Now()} }
+func newClock() *clock { return &clock{start: time.Now()} }
 
-func (c clock) now() time.Duration { return time.Since(c.start) }
+func (c *clock) now() time.Duration { return time.Since(c.start) }

@@ -76,7 +76,7 @@ type tcpEndpoint struct {
 	addr     string
 	listener *net.TCPListener
 	packets  *net.UDPConn
-	clock    clock
+	clock    *clock
 	ctx      context.Context // ends with the endpoint, and dials under way with it
 	cancel   context.CancelFunc
 
