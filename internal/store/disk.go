@@ -22,7 +22,7 @@ type Disk struct {
 	mounted  bool
 	live     *image         // what the operating system would read
 	durable  *image         // what a power cut leaves; the same as live unless syncs can fail
-	unsynced []func(*image) // from durable to live
+	unsynced []func(*image) // whose syncs lied
 	made     uint64         // snapshots so far, for their names
 }
 
@@ -83,30 +83,32 @@ func (d *Disk) mount(f Faults) error {
 	return nil
 }
 
-// change applies a write, and syncs.
+// change applies a write, and syncs. What a sync has failed for never gets to the disk; what a sync lied about does with
+// the next one that works.
 func (d *Disk) change(op Op, apply func(*image)) error {
 	d.mu.Lock()
+	defer d.mu.Unlock()
 	apply(d.live)
 	if d.durable == d.live {
-		d.mu.Unlock()
 		return nil
 	}
-	d.unsynced = append(d.unsynced, apply)
-	sync := d.faults.Sync
-	d.mu.Unlock()
-	if sync != nil {
-		if err := sync(op); errors.Is(err, ErrSyncLost) {
+	if sync := d.faults.Sync; sync != nil {
+		d.mu.Unlock()
+		err := sync(op)
+		d.mu.Lock()
+		if errors.Is(err, ErrSyncLost) {
+			d.unsynced = append(d.unsynced, apply)
 			return nil
-		} else if err != nil {
+		}
+		if err != nil {
 			return &fs.PathError{Op: "sync", Path: d.path(string(op)), Err: err}
 		}
 	}
-	d.mu.Lock()
-	defer d.mu.Unlock()
-	for _, apply := range d.unsynced {
-		apply(d.durable)
+	for _, earlier := range d.unsynced {
+		earlier(d.durable)
 	}
 	d.unsynced = nil
+	apply(d.durable)
 	return nil
 }
 

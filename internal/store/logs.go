@@ -133,14 +133,18 @@ func (l *logs) holds() span {
 	return l.span
 }
 
-// begin waits for its turn to write; false if the store is poisoned meanwhile.
+// begin waits for its turn to write; false if the store is poisoned by then.
 func (l *logs) begin() bool {
 	select {
 	case l.writing <- struct{}{}:
-		return true
 	case <-l.g.sw.Tripped():
 		return false
 	}
+	if l.g.sw.Err() != nil {
+		l.end()
+		return false
+	}
+	return true
 }
 
 func (l *logs) end() { <-l.writing }
