@@ -1,0 +1,180 @@
+package calls
+
+import (
+	"errors"
+	"fmt"
+	"slices"
+
+	"github.com/coordcell/coord/internal/wire"
+	"github.com/coordcell/coord/transport"
+)
+
+var errReplaced = errors.New("calls: the peer has opened another connection")
+
+// inbound is a connection that a peer has dialled: requests come in on it, and replies leave.
+type inbound struct {
+	link
+	requests map[uint64]*Request // under way; guarded by link.mu
+}
+
+// accepted serves a connection. Of too many of one peer the oldest is closed: the peer has given it up.
+func (x *Exchange) accepted(nc *transport.Conn) {
+	in := &inbound{requests: make(map[uint64]*Request)}
+	id := nc.Peer().Node
+	x.mu.Lock()
+	x.inbound[id] = append(x.inbound[id], in)
+	var oldest *inbound
+	if len(x.inbound[id]) > x.cfg.MaxInbound {
+		oldest = x.inbound[id][0]
+		x.inbound[id] = x.inbound[id][1:]
+	}
+	x.mu.Unlock()
+	if oldest != nil {
+		oldest.close(errReplaced)
+	}
+	if err := in.open(x, nc, in); err != nil {
+		in.lost(err)
+	}
+}
+
+// handle takes a request, a cancellation or a ping.
+func (in *inbound) handle(m message) error {
+	switch m.kind {
+	case kindPing:
+		in.mu.Lock()
+		defer in.mu.Unlock()
+		if in.err == nil {
+			in.enqueue(message{kind: kindPong}, true)
+		}
+	case kindRequest:
+		return in.begin(m)
+	case kindCancel:
+		in.mu.Lock()
+		defer in.mu.Unlock()
+		if r := in.requests[m.id]; r != nil {
+			in.finish(r)
+		}
+	default:
+		return fmt.Errorf("%w: message of kind %d from the side that has dialled", errFrame, m.kind)
+	}
+	return nil
+}
+
+func (in *inbound) begin(m message) error {
+	if m.arg > 1<<16-1 {
+		return fmt.Errorf("%w: method %d", errFrame, m.arg)
+	}
+	r := &Request{Peer: in.peerID(), Method: wire.Method(m.arg), Payload: m.body, in: in, id: m.id}
+	in.mu.Lock()
+	if in.requests[m.id] != nil {
+		in.mu.Unlock()
+		return fmt.Errorf("%w: request %d twice", errFrame, m.id)
+	}
+	// An urgent request may have overtaken a few cancellations, which make up for it at once.
+	if len(in.requests) >= in.x.cfg.MaxInFlight+2*maxUrgent {
+		defer in.mu.Unlock()
+		if in.err == nil {
+			in.enqueue(message{kind: kindEnd, id: m.id, arg: statusBusy}, false)
+			in.checkReplies()
+		}
+		return nil
+	}
+	in.requests[m.id] = r
+	in.mu.Unlock()
+	in.x.cfg.Handler(in.ctx, r)
+	return nil
+}
+
+// finish ends a request. in.mu is held.
+func (in *inbound) finish(r *Request) {
+	delete(in.requests, r.id)
+	r.over = true
+	if r.done != nil {
+		close(r.done)
+	}
+}
+
+// checkReplies closes the connection of a peer that does not read. in.mu is held.
+func (in *inbound) checkReplies() {
+	if in.queued > in.x.cfg.MaxReplies {
+		in.closeLocked(errSlow)
+	}
+}
+
+func (in *inbound) beat() {}
+
+func (in *inbound) lost(error) {
+	in.mu.Lock()
+	for _, r := range in.requests {
+		in.finish(r)
+	}
+	in.mu.Unlock()
+	x, id := in.x, in.peerID()
+	x.mu.Lock()
+	defer x.mu.Unlock()
+	x.inbound[id] = slices.DeleteFunc(x.inbound[id], func(other *inbound) bool { return other == in })
+	if len(x.inbound[id]) == 0 {
+		delete(x.inbound, id)
+	}
+}
+
+// Request is what a peer asks. Its methods may be called from any goroutine, never wait, and do nothing once the
+// request is over: after Reply, End or Fail, when the peer has given it up, and when its connection is gone. Payloads
+// that they are given are not kept.
+type Request struct {
+	Peer    string // id of the node that asks
+	Method  wire.Method
+	Payload []byte // the handler may keep it
+
+	in   *inbound
+	id   uint64
+	over bool          // guarded by in.mu
+	done chan struct{} // guarded by in.mu; nil until somebody asks for it
+}
+
+// Send gives one of several replies. Only a request made by Stream may have them.
+func (r *Request) Send(payload []byte) { r.respond(message{kind: kindReply, body: payload}) }
+
+// Reply gives the one reply, or the last of several.
+func (r *Request) Reply(payload []byte) { r.respond(message{kind: kindLast, body: payload}) }
+
+// End says that there is no (further) reply. To a Call it is an empty reply.
+func (r *Request) End() { r.respond(message{kind: kindEnd}) }
+
+// Fail ends the request with an error. *NotLeaderError, ErrBusy, ErrUnknownMethod and ErrTooLarge arrive as they are,
+// any other one as a *RemoteError with the first KiB of its text.
+func (r *Request) Fail(err error) {
+	s, text := statusOf(err)
+	r.respond(message{kind: kindEnd, arg: s, body: []byte(text)})
+}
+
+// Done is closed when the request is over.
+func (r *Request) Done() <-chan struct{} {
+	r.in.mu.Lock()
+	defer r.in.mu.Unlock()
+	if r.done == nil {
+		r.done = make(chan struct{})
+		if r.over {
+			close(r.done)
+		}
+	}
+	return r.done
+}
+
+func (r *Request) respond(m message) {
+	in := r.in
+	if len(m.body) > in.x.maxMessage() {
+		m = message{kind: kindEnd, arg: statusTooLarge}
+	}
+	m.id = r.id
+	in.mu.Lock()
+	defer in.mu.Unlock()
+	if r.over || in.err != nil {
+		return
+	}
+	if m.kind != kindReply {
+		in.finish(r)
+	}
+	in.enqueue(m, isUrgent(r.Method))
+	in.checkReplies()
+}
