@@ -21,7 +21,7 @@ func newGenerator(choose func(int) int) *generator {
 func (g *generator) tight() Params {
 	return Params{
 		HistoryEvents: 8 + g.choose(30), HistoryBytes: 2000 + g.choose(4000), Sessions: 3 + g.choose(4),
-		Locks: 2 + g.choose(4), Keys: 3 + g.choose(4), Waiters: 1 + g.choose(4), ReapStep: 1 + g.choose(6),
+		Locks: 3 + g.choose(4), Keys: 3 + g.choose(4), Waiters: 1 + g.choose(4), ReapStep: 1 + g.choose(6),
 	}
 }
 
@@ -106,12 +106,23 @@ func (g *generator) holder(s *State, name string) Change {
 
 func (g *generator) command(s *State) Command {
 	name, key := g.name(), g.key()
-	switch g.choose(24) {
-	case 0, 1:
+	if s.Counts().Sessions == 0 && !g.chance(4) {
 		return g.open()
+	}
+	switch g.choose(24) {
+	case 0:
+		return g.open()
+	case 1:
+		return g.withdrawQueued(s, name)
 	case 2, 3, 4, 5, 6, 7:
 		return Lock{Change: g.change(s), Name: name, Data: g.value(), Try: g.chance(5)}
 	case 8, 9, 10, 11:
+		for range 3 { // a name that is held, if there is one
+			if len(s.Lookup(name).Holders) > 0 {
+				break
+			}
+			name = g.name()
+		}
 		return Unlock{Change: g.holder(s, name), Name: name, Token: g.token(s, name)}
 	case 12, 13:
 		c := g.change(s)
@@ -127,7 +138,9 @@ func (g *generator) command(s *State) Command {
 	case 20:
 		return Reap{}
 	case 21:
-		if g.chance(2) {
+		if !g.chance(3) {
+			return g.open()
+		} else if g.chance(2) {
 			return Expire{Term: g.otherTerm(), Sessions: []SessionID{g.session(s), g.session(s)}}
 		}
 		return CloseSession{g.change(s)}
@@ -136,6 +149,23 @@ func (g *generator) command(s *State) Command {
 	default:
 		return g.odd(s)
 	}
+}
+
+// withdrawQueued takes back a Lock that waits or holds, rather than any number.
+func (g *generator) withdrawQueued(s *State, name string) Command {
+	w := Withdraw{Change: g.change(s), Target: 1, OnlyQueued: g.chance(2)}
+	if v := s.Lookup(name); len(v.Queue) > 0 {
+		last := v.Queue[len(v.Queue)-1]
+		w.Change = Change{Session: last.Session, Seq: g.seqs[last.Session] + 1}
+		g.seqs[last.Session]++
+		w.Target = last.Seq
+	} else if len(v.Holders) > 0 {
+		id := v.Holders[0].Session
+		w.Change = Change{Session: id, Seq: g.seqs[id] + 1}
+		g.seqs[id]++
+		w.Target = max(1, g.seqs[id]-1)
+	}
+	return w
 }
 
 func (g *generator) otherTerm() uint64 {

@@ -429,7 +429,7 @@ func (m *model) txn(c Txn) {
 func (m *model) reap(budget int) {
 	for _, id := range slices.Sorted(maps.Keys(m.sessions)) {
 		s := m.sessions[id]
-		if s.end == 0 {
+		if s.end == 0 || budget <= 0 {
 			continue
 		}
 		for _, name := range slices.Sorted(maps.Keys(m.locks)) {

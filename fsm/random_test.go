@@ -10,11 +10,11 @@ import (
 // TestModel compares State with the model on random commands: replies, events, grants and releases of each entry, and
 // every now and then all that can be looked at. At random steps State is replaced by one restored from its records.
 func TestModel(t *testing.T) {
-	runs, entries := 40, 16_000 // more than 10^6 commands
+	runs, entries := 40, 17_000 // more than 10^6 commands
 	if testing.Short() || raceEnabled {
 		runs, entries = 8, 8_000
 	}
-	total := 0
+	total, codes := 0, [Malformed + 1]int{}
 	for run := range runs {
 		rng := rand.New(rand.NewPCG(uint64(run), 1))
 		g := newGenerator(rng.IntN)
@@ -32,6 +32,9 @@ func TestModel(t *testing.T) {
 			if diff := compareOutputs(got, want); diff != "" {
 				t.Fatalf("run %d, entry %d: %s\n%+v\ngot  %+v\nwant %+v", run, i, diff, cmds, got, want)
 			}
+			for _, r := range got.Replies {
+				codes[r.Result.Code]++
+			}
 			if s.Revision() != m.rev || s.Floor() != m.floor || s.Counts() != m.counts() {
 				t.Fatalf("run %d, entry %d: %+v\nrevision %d, floor %d, counts %+v\nwant %d, %d, %+v", run, i, cmds,
 					s.Revision(), s.Floor(), s.Counts(), m.rev, m.floor, m.counts())
@@ -44,7 +47,12 @@ func TestModel(t *testing.T) {
 			}
 		}
 	}
-	t.Logf("%d commands", total)
+	t.Logf("%d commands; replies by code: %v", total, codes)
+	for code := OK; code <= Malformed; code++ {
+		if codes[code] < 100 {
+			t.Errorf("only %d replies with code %d: the commands are not random enough", codes[code], code)
+		}
+	}
 }
 
 // compareOutputs says which part differs. The model does not know labels and other things that are copied.

@@ -21,6 +21,8 @@ var rewrite = flag.Bool("rewrite", false, "write what the stories in testdata pr
 //   - an indented line is expected output of the command above it;
 //   - every other line is one log entry, or a look at the state. Commands of one entry are separated by ";".
 //
+// Revision 7 after the second Generation is written G2.7, for that one's own revision is a large number.
+//
 // A change is written "who: verb arguments", and numbered by the runner unless it says seq=N. The whole of what
 // Apply returned is printed, and the revision if it rose. After every entry the state is replaced by one restored
 // from its own records, which must have the same hash.
@@ -65,6 +67,7 @@ type story struct {
 	index uint64
 	ids   map[string]SessionID // names of the script
 	seqs  map[string]uint64    // last number used
+	lives []Revision           // those of the Generations
 	out   strings.Builder
 }
 
@@ -108,9 +111,14 @@ func (s *story) line(line string) {
 			s.ids[name] = r.Result.Session
 		}
 	}
+	for _, c := range cmds {
+		if g, ok := c.(Generation); ok && s.state.Revision() > before {
+			s.lives = append(s.lives, max(before+1<<32, Revision(g.Seconds<<23)))
+		}
+	}
 	s.output(out)
 	if rev := s.state.Revision(); rev != before {
-		s.print("revision %d", rev)
+		s.print("revision %s", s.rev(rev))
 	}
 	again, err := Restore(withNil(s.state.Records()))
 	if err != nil {
@@ -158,6 +166,24 @@ func (s *story) num(text string) uint64 {
 		s.t.Fatalf("not a number: %q", text)
 	}
 	return n
+}
+
+// rev writes a revision, and toRev reads it.
+func (s *story) rev(r Revision) string {
+	for i, base := range slices.Backward(s.lives) {
+		if r >= base {
+			return fmt.Sprintf("G%d.%d", i+1, r-base)
+		}
+	}
+	return fmt.Sprint(uint64(r))
+}
+
+func (s *story) toRev(text string) Revision {
+	life, offset, ok := strings.Cut(strings.TrimPrefix(text, "G"), ".")
+	if !ok {
+		return Revision(s.num(text))
+	}
+	return s.lives[s.num(life)-1] + Revision(s.num(offset))
 }
 
 func (s *story) id(name string) SessionID {
@@ -246,8 +272,8 @@ func (s *story) change(who, verb string, a args) Command {
 			c.Acks = append(c.Acks, s.num(n))
 		}
 	}
-	token := Revision(s.num(a.named["token"]))
-	cond := Precondition{Absent: a.has("absent"), At: Revision(s.num(a.named["at"]))}
+	token := s.toRev(a.named["token"])
+	cond := Precondition{Absent: a.has("absent"), At: s.toRev(a.named["at"])}
 	switch verb {
 	case "close":
 		return CloseSession{c}
@@ -289,7 +315,7 @@ func (s *story) txn(c Change, a args) Command {
 			if cond.Kind == ValueIs {
 				cond.Value = optional(v)
 			} else {
-				cond.Revision = Revision(s.num(v))
+				cond.Revision = s.toRev(v)
 			}
 			t.If = append(t.If, cond)
 		case "then":
@@ -309,10 +335,10 @@ func (s *story) look(f []string) bool {
 	case "lookup":
 		v := s.state.Lookup(f[1])
 		for _, h := range v.Holders {
-			s.print("held by %s token=%d data=%q label=%q", s.name(h.Session), h.Token, h.Data, h.Label)
+			s.print("held by %s token=%s data=%q label=%q", s.name(h.Session), s.rev(h.Token), h.Data, h.Label)
 		}
 		for _, w := range v.Queue {
-			s.print("waiting %s/%d since %d", s.name(w.Session), w.Seq, w.Queued)
+			s.print("waiting %s/%d since %s", s.name(w.Session), w.Seq, s.rev(w.Queued))
 		}
 		if v.Freeing {
 			s.print("freeing")
@@ -329,8 +355,8 @@ func (s *story) look(f []string) bool {
 	case "counts":
 		s.print("%+v reaping: %v", s.state.Counts(), s.state.Reaping())
 	case "history":
-		s.print("floor %d", s.state.Floor())
-		for e := range s.state.Events(Revision(s.num(f[1]))) {
+		s.print("floor %s", s.rev(s.state.Floor()))
+		for e := range s.state.Events(s.toRev(f[1])) {
 			s.print("%s", s.event(e))
 		}
 	case "sessions":
@@ -364,10 +390,10 @@ func (s *story) output(out Output) {
 	}
 	for _, r := range out.Releases {
 		why := map[ReleaseReason]string{Unlocked: "unlocked", SessionClosed: "closed", SessionExpired: "expired"}[r.Reason]
-		s.print("release %s by %s token=%d: %s", r.Name, s.name(r.Session), r.Token, why)
+		s.print("release %s by %s token=%s: %s", r.Name, s.name(r.Session), s.rev(r.Token), why)
 	}
 	for _, g := range out.Grants {
-		s.print("grant %s to %s token=%d queued=%d", g.Name, s.name(g.Session), g.Token, g.Queued)
+		s.print("grant %s to %s token=%s queued=%s", g.Name, s.name(g.Session), s.rev(g.Token), s.rev(g.Queued))
 	}
 	for _, e := range out.Events {
 		s.print("%s", s.event(e))
@@ -399,7 +425,7 @@ func (s *story) result(r Result) string {
 			LimitWaiters: "waiters", LimitOutstanding: "outstanding"}[r.Limit]
 	}
 	if r.Revision != 0 {
-		text += fmt.Sprintf(" revision=%d", r.Revision)
+		text += " revision=" + s.rev(r.Revision)
 	}
 	if r.Session != 0 {
 		text += " session=" + s.name(r.Session)
@@ -408,13 +434,17 @@ func (s *story) result(r Result) string {
 		text += " succeeded"
 	}
 	for _, op := range r.Ops {
-		text += fmt.Sprintf(" [found=%v %s]", op.Found, s.kv(op.KV))
+		if op.Found {
+			text += fmt.Sprintf(" [%s]", s.kv(op.KV))
+		} else {
+			text += " [not found]"
+		}
 	}
 	return text
 }
 
 func (s *story) kv(kv KeyValue) string {
-	text := fmt.Sprintf("%s=%q created=%d changed=%d", kv.Key, kv.Value, kv.Created, kv.Changed)
+	text := fmt.Sprintf("%s=%q created=%s changed=%s", kv.Key, kv.Value, s.rev(kv.Created), s.rev(kv.Changed))
 	if kv.Session != 0 {
 		text += " owner=" + s.name(kv.Session)
 	}
@@ -423,7 +453,7 @@ func (s *story) kv(kv KeyValue) string {
 
 func (s *story) event(e Event) string {
 	what := map[EventType]string{EventPut: "put", EventDelete: "delete", EventExpire: "expire"}[e.Type]
-	text := fmt.Sprintf("event %d: %s %s value=%q previous=%q", e.Revision, what, e.Key, e.Value, e.Previous)
+	text := fmt.Sprintf("event %s: %s %s value=%q previous=%q", s.rev(e.Revision), what, e.Key, e.Value, e.Previous)
 	if e.Session != 0 {
 		text += " owner=" + s.name(e.Session)
 	}
