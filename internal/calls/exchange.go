@@ -30,8 +30,9 @@ type Config struct {
 	Switch    *failstop.Switch // once it is thrown, nothing leaves
 	Logger    *slog.Logger     // default: none
 
-	// Timeout is after how much silence a connection counts as dead, how long a write may make no progress, and how
-	// long dialling may take. Default 1s; it should be the election timeout.
+	// Timeout is after how much silence a connection counts as dead (and up to half as much more), how long a write
+	// may make no progress, and how long dialling may take. Default 1s; it should be the election timeout. The nodes
+	// need not agree on it.
 	Timeout time.Duration
 	// IdleTimeout is after how long without requests a connection is closed. Default 2m.
 	IdleTimeout time.Duration
@@ -39,7 +40,7 @@ type Config struct {
 	MaxFrame    int // bytes of a frame, and with a few less of a message; 4 MiB. All nodes must agree on it
 	MaxInFlight int // requests under way on a connection; 65,536. All nodes must agree on it
 	MaxQueued   int // bytes queued on a connection above which callers wait; 8 MiB
-	MaxReplies  int // bytes of replies queued on a connection above which it is closed; 64 MiB
+	MaxReplies  int // bytes queued on a connection above which it is closed, for replies cannot wait; 64 MiB
 	MaxInbound  int // connections of one peer; when it opens another, its oldest is closed; 2
 }
 

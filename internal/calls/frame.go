@@ -11,13 +11,13 @@ import (
 //
 //	request  id, method, length, payload      asks
 //	cancel   id                               wants no (further) reply
-//	ping                                      wants a pong
 //	reply    id, length, payload              one of several
 //	last     id, length, payload              the only reply, or the last of several
 //	end      id, status, length, text         there is no (further) reply; the status says why
+//	ping                                      wants a pong
 //	pong                                      answers a ping
 //
-// The first three are sent by the side that dialled, the others by the other one.
+// The first two are sent by the side that dialled, the next three by the other one, pings and pongs by both.
 const (
 	frameVersion = 1
 	frameHead    = 5
@@ -32,10 +32,10 @@ type kind uint8
 const (
 	kindRequest kind = 1
 	kindCancel  kind = 2
-	kindPing    kind = 3
-	kindReply   kind = 4
-	kindLast    kind = 5
-	kindEnd     kind = 6
+	kindReply   kind = 3
+	kindLast    kind = 4
+	kindEnd     kind = 5
+	kindPing    kind = 6
 	kindPong    kind = 7
 )
 

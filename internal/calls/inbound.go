@@ -37,15 +37,9 @@ func (x *Exchange) accepted(nc *transport.Conn) {
 	}
 }
 
-// handle takes a request, a cancellation or a ping.
+// handle takes a request or a cancellation.
 func (in *inbound) handle(m message) error {
 	switch m.kind {
-	case kindPing:
-		in.mu.Lock()
-		defer in.mu.Unlock()
-		if in.err == nil {
-			in.enqueue(message{kind: kindPong}, true)
-		}
 	case kindRequest:
 		return in.begin(m)
 	case kindCancel:
@@ -73,10 +67,7 @@ func (in *inbound) begin(m message) error {
 	// An urgent request may have overtaken a few cancellations, which make up for it at once.
 	if len(in.requests) >= in.x.cfg.MaxInFlight+2*maxUrgent {
 		defer in.mu.Unlock()
-		if in.err == nil {
-			in.enqueue(message{kind: kindEnd, id: m.id, arg: statusBusy}, false)
-			in.checkReplies()
-		}
+		in.sendLocked(message{kind: kindEnd, id: m.id, arg: statusBusy}, false)
 		return nil
 	}
 	in.requests[m.id] = r
@@ -91,13 +82,6 @@ func (in *inbound) finish(r *Request) {
 	r.over = true
 	if r.done != nil {
 		close(r.done)
-	}
-}
-
-// checkReplies closes the connection of a peer that does not read. in.mu is held.
-func (in *inbound) checkReplies() {
-	if in.queued > in.x.cfg.MaxReplies {
-		in.closeLocked(errSlow)
 	}
 }
 
@@ -175,6 +159,5 @@ func (r *Request) respond(m message) {
 	if m.kind != kindReply {
 		in.finish(r)
 	}
-	in.enqueue(m, isUrgent(r.Method))
-	in.checkReplies()
+	in.sendLocked(m, isUrgent(r.Method))
 }

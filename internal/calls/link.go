@@ -19,8 +19,9 @@ const (
 	portion = 256 << 10
 	// keptBuffer is the largest buffer that a link keeps for its next run of frames.
 	keptBuffer = 1 << 20
-	// beats is how many times in a Timeout a link looks whether something has arrived, and the dialler pings. A link
-	// is dead after that many beats of silence; beats that a pause of this process swallowed do not count.
+	// beats is how many times in a Timeout a link looks whether something has arrived, and pings if not. It is dead
+	// when that many pings brought nothing; beats that a pause of this process swallowed do not count. Both ends do
+	// so, each in the time of its own Timeout.
 	beats = 4
 )
 
@@ -54,7 +55,7 @@ type link struct {
 
 // side is what the outbound and the inbound do differently. All but beat are called by the reader.
 type side interface {
-	// handle takes a message. An error closes the link.
+	// handle takes a message that is no ping or pong. An error closes the link.
 	handle(m message) error
 	// beat is called by the writer, now and then.
 	beat()
@@ -95,6 +96,23 @@ func (l *link) closeLocked(err error) {
 	l.end()
 	l.nc.Close()
 	l.urgent, l.normal = frames{}, frames{}
+}
+
+// send is enqueue for messages that cannot wait: a link on which too much has gathered is closed.
+func (l *link) send(m message, urgent bool) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.sendLocked(m, urgent)
+}
+
+func (l *link) sendLocked(m message, urgent bool) {
+	if l.err != nil {
+		return
+	}
+	l.enqueue(m, urgent)
+	if l.queued > l.x.cfg.MaxReplies {
+		l.closeLocked(errSlow)
+	}
 }
 
 // enqueue adds a message to a queue. l.mu is held.
@@ -156,8 +174,14 @@ func (l *link) readFrames() error {
 			if m, body, err = parseMessage(body); err != nil {
 				return err
 			}
-			if err := l.side.handle(m); err != nil {
-				return err
+			switch m.kind {
+			case kindPing:
+				l.send(message{kind: kindPong}, true)
+			case kindPong:
+			default:
+				if err := l.side.handle(m); err != nil {
+					return err
+				}
 			}
 		}
 	}
@@ -188,6 +212,8 @@ func (l *link) write() {
 			} else if silence++; silence > beats {
 				l.close(errSilent)
 				return
+			} else {
+				l.send(message{kind: kindPing}, true)
 			}
 			l.side.beat()
 		case <-l.ctx.Done():

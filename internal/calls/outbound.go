@@ -123,9 +123,7 @@ func (o *outbound) abandon(id uint64) bool {
 	if o.finish(id) == nil {
 		return false
 	}
-	if o.err == nil {
-		o.enqueue(message{kind: kindCancel, id: id}, false)
-	}
+	o.sendLocked(message{kind: kindCancel, id: id}, false)
 	return true
 }
 
@@ -142,7 +140,6 @@ func (o *outbound) finish(id uint64) *pending {
 // handle takes a reply. One that nobody waits for any more is ignored.
 func (o *outbound) handle(m message) error {
 	switch m.kind {
-	case kindPong:
 	case kindReply:
 		o.mu.Lock()
 		p := o.pending[m.id]
@@ -197,21 +194,16 @@ func (p *pending) end(err error) {
 	}
 }
 
-// beat pings the peer, and closes a connection that nobody needs.
+// beat closes a connection that nobody needs.
 func (o *outbound) beat() {
 	o.mu.Lock()
 	defer o.mu.Unlock()
-	if o.err != nil {
-		return
-	}
 	if o.idle++; len(o.pending) > 0 || o.lastID != o.seenID {
 		o.idle, o.seenID = 0, o.lastID
 	}
 	if time.Duration(o.idle)*(o.x.cfg.Timeout/beats) >= o.x.cfg.IdleTimeout {
 		o.closeLocked(errIdle)
-		return
 	}
-	o.enqueue(message{kind: kindPing}, true)
 }
 
 // lost fails what is under way, in the order in which it was asked.
