@@ -15,6 +15,7 @@ const (
 	identityVersion = 1
 	maxCell         = 512  // bytes of a cell's name
 	maxFormingSet   = 1024 // servers that form a cell
+	maxRecord       = 64 << 10
 )
 
 // identity is what makes a directory this server's. It is replaced as a whole, never changed in place.
@@ -23,6 +24,7 @@ type identity struct {
 	Cell    string   `json:"cell"`
 	CellID  hexID    `json:"cell_id,omitempty"` // once it belongs to a cell
 	Forming *forming `json:"forming,omitempty"`
+	Record  []byte   `json:"record,omitempty"` // what was adopted while a cell formed; package forming knows its meaning
 	Ready   bool     `json:"ready"` // raft's files exist; without it nothing has been stored in them yet
 }
 
@@ -165,6 +167,21 @@ func (s *Store) DropForming() error {
 		return nil
 	})
 }
+
+// SaveRecord keeps what this server has adopted while a cell forms. It is on the disk when SaveRecord returns: a server
+// that has said yes must remember it after a crash.
+func (s *Store) SaveRecord(record []byte) error {
+	return s.changeIdentity(func(id *identity) error {
+		if len(record) > maxRecord {
+			return fmt.Errorf("the record of forming has %d bytes, the limit is %d", len(record), maxRecord)
+		}
+		id.Record = slices.Clone(record)
+		return nil
+	})
+}
+
+// Record returns what SaveRecord was given last, nil if there was nothing.
+func (s *Store) Record() []byte { return slices.Clone(s.identity().Record) }
 
 func (id identity) sameCell(cell [16]byte) error {
 	if id.CellID != "" && id.CellID != toHex(cell) {
