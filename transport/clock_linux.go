@@ -22,7 +22,7 @@ const wallStep = int64(time.Millisecond)
 type clock struct {
 	read    func() (wall int64, monotonic time.Duration) // nanoseconds since 1970; time since the clock was made
 	boot    func() time.Duration                         // CLOCK_BOOTTIME
-	mu      sync.Mutex           // held while asking
+	mu      sync.Mutex                                   // held while asking
 	current atomic.Pointer[clockOffsets]
 }
 

@@ -574,7 +574,7 @@ func TestMemoryStorm(t *testing.T) {
 			func() { l.Partition([]string{addrB}) },
 			func() { l.HealAll() },
 		}
-		for i := range 200 {
+		for i := range 100 {
 			faults[i*7%len(faults)]()
 			time.Sleep(time.Duration(i%13) * 10 * time.Millisecond)
 		}
