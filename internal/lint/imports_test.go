@@ -118,30 +118,6 @@ func TestDependenciesHaveAnOwner(t *testing.T) {
 	}
 }
 
-// pure are the packages of the standard library that the state machine may use: none that knows a clock, the network, a
-// goroutine or chance.
-func pure() []string {
-	return []string{
-		"bytes", "cmp", "crypto/sha256", "encoding/binary", "errors", "fmt", "iter", "maps", "math", "math/bits", "slices", "sort",
-		"strconv", "strings", "unicode/utf8",
-	}
-}
-
-func TestStateMachineIsPure(t *testing.T) {
-	for _, f := range sources(t).files {
-		if f.dir != "fsm" || f.test {
-			continue
-		}
-		for _, imported := range imports(f) {
-			if strings.Contains(imported, ".") || slices.Contains(pure(), imported) {
-				continue // modules of others: see TestDependenciesHaveAnOwner
-			}
-			t.Errorf("%s imports %s: what Apply sees must be in the log, or the replicas part. Let the proposer put it "+
-				"into the command; a package without clock, chance or goroutine can be added to the list", f.path, imported)
-		}
-	}
-}
-
 func TestProgramsDoNotLinkTesting(t *testing.T) {
 	for _, f := range sources(t).files {
 		if f.test || forTests(f.dir) {
