@@ -43,7 +43,7 @@ func ReadFrame(r io.Reader, limit int, buf []byte) ([]byte, error) {
 		return nil, err
 	}
 	length := binary.BigEndian.Uint32(buf)
-	if uint64(length) > uint64(max(limit, 0)) {
+	if int64(length) > int64(limit) {
 		return nil, fmt.Errorf("%w: %d bytes, the most is %d", ErrFrameSize, length, limit)
 	}
 	size := int(length)

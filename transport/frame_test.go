@@ -94,6 +94,7 @@ func FuzzFrame(f *testing.F) {
 	f.Add([]byte{0, 0, 0, 3, 'a', 'b', 'c'}, 10)
 	f.Add([]byte{0, 0, 0, 0, 0, 0, 0, 1, 'x'}, 1)
 	f.Add([]byte{0xff, 0xff, 0xff, 0xff}, 1<<30)
+	f.Add([]byte{0, 0, 0, 0}, -1)
 	f.Fuzz(func(t *testing.T, b []byte, limit int) {
 		r := bytes.NewReader(b)
 		var again bytes.Buffer
