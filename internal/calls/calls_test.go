@@ -238,7 +238,7 @@ func TestStream(t *testing.T) {
 			t.Fatal(err)
 		}
 		r := <-b.served
-		time.Sleep(2 * time.Hour)
+		time.Sleep(20 * time.Minute)
 		r.Send([]byte("granted"))
 		r.Reply(nil)
 		r.Reply([]byte("too late"))

@@ -5,6 +5,8 @@
 // at once; they are answered in any order, at once or hours later, with one reply or many. Neither side spends a
 // goroutine on a request: a connection has one that reads and one that writes, whatever waits on it.
 //
+// Every payload that is handed out has memory of its own: a request that waits for hours keeps nothing else alive.
+//
 // The reader calls the Handler, and the callbacks of Stream. They must not block: everything else on that connection
 // would wait, and if they block for long the peer takes this node for dead.
 //

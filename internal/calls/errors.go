@@ -8,17 +8,17 @@ import (
 
 var (
 	// ErrNotSent: the request has not left this node.
-	ErrNotSent = errors.New("calls: not sent")
+	ErrNotSent = errors.New("not sent")
 	// ErrNoReply: the request may have reached the peer, and what it did is not known.
-	ErrNoReply = errors.New("calls: no reply")
+	ErrNoReply = errors.New("no reply")
 	// ErrClosed: this Exchange is closed, or the node's switch was thrown.
-	ErrClosed = errors.New("calls: closed")
+	ErrClosed = errors.New("closed")
 	// ErrTooLarge: a request or a reply does not fit a frame. The request was not sent, or its reply was not.
-	ErrTooLarge = errors.New("calls: message too large")
+	ErrTooLarge = errors.New("message too large")
 	// ErrBusy: the peer has too many requests of this node under way and did nothing about this one.
-	ErrBusy = errors.New("calls: peer is busy")
+	ErrBusy = errors.New("peer is busy")
 	// ErrUnknownMethod: the peer does not know the method and did nothing.
-	ErrUnknownMethod = errors.New("calls: unknown method")
+	ErrUnknownMethod = errors.New("unknown method")
 )
 
 // NotLeaderError is the answer of a server that cannot serve a request because it does not lead. It did nothing.
@@ -28,15 +28,15 @@ type NotLeaderError struct {
 
 func (e *NotLeaderError) Error() string {
 	if e.Leader == "" {
-		return "calls: not the leader, and none is known"
+		return "not the leader, and none is known"
 	}
-	return "calls: not the leader, try " + e.Leader
+	return "not the leader, try " + e.Leader
 }
 
 // RemoteError is any other error that the peer's handler answered with.
 type RemoteError struct{ Text string }
 
-func (e *RemoteError) Error() string { return "calls: peer: " + e.Text }
+func (e *RemoteError) Error() string { return "peer: " + e.Text }
 
 // maxErrorText bounds the text of an error that travels.
 const maxErrorText = 1024

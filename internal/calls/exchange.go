@@ -218,7 +218,7 @@ func (x *Exchange) start(tasks ...func()) error {
 }
 
 func describe(peer string, method wire.Method, err error) error {
-	return fmt.Errorf("method %d of %s: %w", method, peer, err)
+	return fmt.Errorf("calls: method %d of %s: %w", method, peer, err)
 }
 
 // describeEnd is describe for the last call of a stream's callback.

@@ -46,7 +46,7 @@ type message struct {
 	body []byte
 }
 
-var errFrame = errors.New("calls: bad frame")
+var errFrame = errors.New("bad frame")
 
 // frames is a run of frames under construction.
 type frames struct {

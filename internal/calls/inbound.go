@@ -1,6 +1,7 @@
 package calls
 
 import (
+	"bytes"
 	"errors"
 	"fmt"
 	"slices"
@@ -9,7 +10,7 @@ import (
 	"github.com/coordcell/coord/transport"
 )
 
-var errReplaced = errors.New("calls: the peer has opened another connection")
+var errReplaced = errors.New("the peer has opened another connection")
 
 // inbound is a connection that a peer has dialled: requests come in on it, and replies leave.
 type inbound struct {
@@ -58,7 +59,7 @@ func (in *inbound) begin(m message) error {
 	if m.arg > 1<<16-1 {
 		return fmt.Errorf("%w: method %d", errFrame, m.arg)
 	}
-	r := &Request{Peer: in.peerID(), Method: wire.Method(m.arg), Payload: m.body, in: in, id: m.id}
+	r := &Request{Peer: in.peerID(), Method: wire.Method(m.arg), Payload: bytes.Clone(m.body), in: in, id: m.id}
 	in.mu.Lock()
 	if in.requests[m.id] != nil {
 		in.mu.Unlock()

@@ -26,9 +26,9 @@ const (
 )
 
 var (
-	errIdle   = errors.New("calls: connection was idle")
-	errSilent = errors.New("calls: peer is silent")
-	errSlow   = errors.New("calls: peer reads too slowly")
+	errIdle   = errors.New("connection was idle")
+	errSilent = errors.New("peer is silent")
+	errSlow   = errors.New("peer reads too slowly")
 )
 
 // link is a connection, seen from either side: its queues, its reader and its writer. What the messages mean is the
@@ -55,7 +55,7 @@ type link struct {
 
 // side is what the outbound and the inbound do differently. All but beat are called by the reader.
 type side interface {
-	// handle takes a message that is no ping or pong. An error closes the link.
+	// handle takes a message that is no ping or pong; its body is good until it returns. An error closes the link.
 	handle(m message) error
 	// beat is called by the writer, now and then.
 	beat()
@@ -156,6 +156,7 @@ func (l *link) read() {
 func (l *link) readFrames() error {
 	r := bufio.NewReaderSize(hearing{l}, 32<<10)
 	var head [frameHead]byte
+	var buf []byte
 	for {
 		if _, err := io.ReadFull(r, head[:]); err != nil {
 			return err
@@ -164,27 +165,36 @@ func (l *link) readFrames() error {
 		if err != nil {
 			return err
 		}
-		// The bodies of its messages are handed out, so that a frame needs memory of its own.
-		body := make([]byte, n)
-		if _, err := io.ReadFull(r, body); err != nil {
+		if cap(buf) < n || cap(buf) > keptBuffer {
+			buf = make([]byte, max(n, 4<<10))
+		}
+		if _, err := io.ReadFull(r, buf[:n]); err != nil {
 			return err
 		}
-		for len(body) > 0 {
-			var m message
-			if m, body, err = parseMessage(body); err != nil {
-				return err
-			}
-			switch m.kind {
-			case kindPing:
-				l.send(message{kind: kindPong}, true)
-			case kindPong:
-			default:
-				if err := l.side.handle(m); err != nil {
-					return err
-				}
-			}
+		if err := l.handleFrame(buf[:n]); err != nil {
+			return err
 		}
 	}
+}
+
+func (l *link) handleFrame(b []byte) error {
+	for len(b) > 0 {
+		m, rest, err := parseMessage(b)
+		if err != nil {
+			return err
+		}
+		switch m.kind {
+		case kindPing:
+			l.send(message{kind: kindPong}, true)
+		case kindPong:
+		default:
+			if err := l.side.handle(m); err != nil {
+				return err
+			}
+		}
+		b = rest
+	}
+	return nil
 }
 
 // hearing counts the reads that brought something.

@@ -1,6 +1,7 @@
 package calls
 
 import (
+	"bytes"
 	"context"
 	"fmt"
 	"io"
@@ -152,7 +153,7 @@ func (o *outbound) handle(m message) error {
 		case p.receive == nil:
 			p.done <- answer{err: &RemoteError{Text: "several replies to a request that has one"}}
 		default:
-			p.receive(m.body, nil)
+			p.receive(bytes.Clone(m.body), nil)
 		}
 	case kindLast, kindEnd:
 		o.mu.Lock()
@@ -162,7 +163,7 @@ func (o *outbound) handle(m message) error {
 			break
 		}
 		if m.kind == kindLast {
-			p.last(m.body)
+			p.last(bytes.Clone(m.body))
 		} else {
 			p.end(errorOf(m.arg, m.body))
 		}

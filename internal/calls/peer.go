@@ -11,7 +11,7 @@ import (
 	"github.com/coordcell/coord/transport"
 )
 
-var errNoAddress = errors.New("calls: the node's address is not known")
+var errNoAddress = errors.New("the node's address is not known")
 
 // peer is a node that is called: the connection to it, or the attempt to make one.
 type peer struct {
