@@ -11,7 +11,12 @@ import (
 )
 
 // sleepers are the tests that may wait for real time, by "folder test", each with its reason.
-func sleepers() map[string]string { return map[string]string{} }
+func sleepers() map[string]string {
+	return map[string]string{
+		"transport TestHostilePeersOnTCP":                "a peer that writes slowly is slow in real time; nothing is concluded from how long it takes",
+		"transport TestHostilePeerCostsOnlyItsOwnStream": "its peers are made outside the bubble that they run in",
+	}
+}
 
 // In a bubble of testing/synctest a sleep takes no time and ends when everybody else waits. Outside, it is a guess at how
 // fast the machine is, and the guess is wrong on some machine.
