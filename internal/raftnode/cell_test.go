@@ -45,6 +45,7 @@ type member struct {
 // startCell starts voters n0, n1, … and non-voters after them, and waits for an active leader.
 func startCell(t *testing.T, voters, nonvoters int, mod func(i int, c *Config)) *cell {
 	c := &cell{t: t}
+	t.Cleanup(c.stop)
 	for i := range voters + nonvoters {
 		c.add(fmt.Sprintf("n%d", i), func(cfg *Config) {
 			if mod != nil {
@@ -220,6 +221,8 @@ func (w *wire) slow(id string, d time.Duration) {
 	defer w.mu.Unlock()
 	w.delay[id] = d
 }
+
+func newSwitch() *failstop.Switch { return failstop.New() }
 
 var errCut = errors.New("cut")
 
@@ -514,7 +517,6 @@ func TestCell(t *testing.T) {
 				t.Errorf("progress of %s is %d, not %d", p.ID, p.Match, l.LastIndex())
 			}
 		}
-		c.stop()
 	})
 }
 
@@ -533,6 +535,5 @@ func TestSingleVoter(t *testing.T) {
 		if age := l.EvidenceAge(); age != 0 {
 			t.Errorf("evidence is %v old", age)
 		}
-		c.stop()
 	})
 }

@@ -110,10 +110,7 @@ func (n *Node) openNetwork() *transport {
 // Bootstrap makes the servers with these ids the first voters. Each of them, or just one, calls it, with the same ids,
 // itself among them. It fails on a node that has any state.
 func (n *Node) Bootstrap(ids []string) error {
-	var c raft.Configuration
-	for _, id := range ids {
-		c.Servers = append(c.Servers, raft.Server{Suffrage: raft.Voter, ID: raft.ServerID(id), Address: raft.ServerAddress(id)})
-	}
+	c := configurationOf(ids)
 	err := n.await(context.Background(), func() error { return n.raft.Load().BootstrapCluster(c).Error() })
 	if err != nil {
 		return fmt.Errorf("raftnode: bootstrap: %w", err)

@@ -13,25 +13,17 @@ import (
 const (
 	identityFile    = "identity"
 	identityVersion = 1
-	maxCell         = 512  // bytes of a cell's name
-	maxFormingSet   = 1024 // servers that form a cell
-	maxRecord       = 64 << 10
+	maxCell         = 512      // bytes of a cell's name
+	maxForming      = 64 << 10 // bytes of what SaveRecord keeps
 )
 
 // identity is what makes a directory this server's. It is replaced as a whole, never changed in place.
 type identity struct {
-	Node    string   `json:"node"` // 16 random bytes in hex, made with the directory
-	Cell    string   `json:"cell"`
-	CellID  hexID    `json:"cell_id,omitempty"` // once it belongs to a cell
-	Forming *forming `json:"forming,omitempty"`
-	Record  []byte   `json:"record,omitempty"` // what was adopted while a cell formed; package forming knows its meaning
-	Ready   bool     `json:"ready"` // raft's files exist; without it nothing has been stored in them yet
-}
-
-// forming is what the servers of a new cell have agreed on before any of them writes a log.
-type forming struct {
-	CellID hexID    `json:"cell_id"`
-	Set    []string `json:"set"`
+	Node    string `json:"node"` // 16 random bytes in hex, made with the directory
+	Cell    string `json:"cell"`
+	CellID  hexID  `json:"cell_id,omitempty"` // once it belongs to a cell
+	Forming []byte `json:"forming,omitempty"` // what was adopted while a cell formed; package forming knows its meaning
+	Ready   bool   `json:"ready"`             // raft's files exist; without it nothing has been stored in them yet
 }
 
 // hexID is 16 bytes in hex, or empty.
@@ -71,13 +63,8 @@ func (id identity) validate() error {
 	if _, ok := id.CellID.bytes(); !ok && id.CellID != "" {
 		return fmt.Errorf("cell_id is %.64q, not 16 bytes in hex", id.CellID)
 	}
-	if id.Forming != nil {
-		if _, ok := id.Forming.CellID.bytes(); !ok {
-			return fmt.Errorf("forming.cell_id is %.64q, not 16 bytes in hex", id.Forming.CellID)
-		}
-		if n := len(id.Forming.Set); n == 0 || n > maxFormingSet {
-			return fmt.Errorf("forming.set has %d servers, the limits are 1 to %d", n, maxFormingSet)
-		}
+	if n := len(id.Forming); n > maxForming {
+		return fmt.Errorf("the record of forming has %d bytes, the limit is %d", n, maxForming)
 	}
 	return validateCell(id.Cell)
 }
@@ -130,40 +117,10 @@ func (s *Store) CellID() (id [16]byte, ok bool) { return s.identity().CellID.byt
 // than the one that is set is ErrWrongCell.
 func (s *Store) SetCellID(cell [16]byte) error {
 	return s.changeIdentity(func(id *identity) error {
-		if err := id.sameCell(cell); err != nil {
-			return err
+		if id.CellID != "" && id.CellID != toHex(cell) {
+			return fmt.Errorf("%w: it belongs to the cell with id %s, not %s", ErrWrongCell, id.CellID, toHex(cell))
 		}
 		id.CellID = toHex(cell)
-		return nil
-	})
-}
-
-// Adopt records what the servers of a new cell have agreed on: its id, and who forms it. It replaces an earlier record,
-// and is on the disk when Adopt returns: a server that has said yes must remember it after a crash.
-func (s *Store) Adopt(cell [16]byte, set []string) error {
-	return s.changeIdentity(func(id *identity) error {
-		if err := id.sameCell(cell); err != nil {
-			return err
-		}
-		id.Forming = &forming{CellID: toHex(cell), Set: slices.Clone(set)}
-		return nil
-	})
-}
-
-// Forming returns the record that Adopt made.
-func (s *Store) Forming() (cell [16]byte, set []string, ok bool) {
-	f := s.identity().Forming
-	if f == nil {
-		return cell, nil, false
-	}
-	cell, _ = f.CellID.bytes()
-	return cell, slices.Clone(f.Set), true
-}
-
-// DropForming removes the record that Adopt made, if there is one.
-func (s *Store) DropForming() error {
-	return s.changeIdentity(func(id *identity) error {
-		id.Forming = nil
 		return nil
 	})
 }
@@ -172,23 +129,13 @@ func (s *Store) DropForming() error {
 // that has said yes must remember it after a crash.
 func (s *Store) SaveRecord(record []byte) error {
 	return s.changeIdentity(func(id *identity) error {
-		if len(record) > maxRecord {
-			return fmt.Errorf("the record of forming has %d bytes, the limit is %d", len(record), maxRecord)
-		}
-		id.Record = slices.Clone(record)
+		id.Forming = slices.Clone(record)
 		return nil
 	})
 }
 
 // Record returns what SaveRecord was given last, nil if there was nothing.
-func (s *Store) Record() []byte { return slices.Clone(s.identity().Record) }
-
-func (id identity) sameCell(cell [16]byte) error {
-	if id.CellID != "" && id.CellID != toHex(cell) {
-		return fmt.Errorf("%w: it belongs to the cell with id %s, not %s", ErrWrongCell, id.CellID, toHex(cell))
-	}
-	return nil
-}
+func (s *Store) Record() []byte { return slices.Clone(s.identity().Forming) }
 
 func (s *Store) identity() identity {
 	s.mu.Lock()

@@ -1,0 +1,280 @@
+package coord
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"net"
+	"strings"
+	"time"
+
+	"github.com/coordcell/coord/internal/server"
+	"github.com/coordcell/coord/transport"
+)
+
+// Defaults of Config.
+const (
+	DefaultCell            = "default"
+	DefaultListen          = ":7420"
+	DefaultElectionTimeout = time.Second
+)
+
+// Config says what node to start. The zero value of a field is its default. Start copies it and never writes to it.
+type Config struct {
+	// Name is for people. Default: the host name and six hex digits of the node's id. A second live node of the same
+	// name is refused (ErrInvalid, by Node.Err); a dead one's place is taken.
+	Name string
+	// Cell is the cell's name; a node refuses to talk to another cell's. Default "default".
+	Cell string
+	// Dir is where the server keeps its log and snapshots. It makes the node's identity: never copy it, never set it
+	// back to an earlier state. A second process on the same Dir gets ErrDirInUse.
+	Dir string
+	// InMemory keeps log and snapshots in memory, without a Dir: for tests and demonstrations. Each start is a new
+	// server.
+	InMemory bool
+	// Listen is host:port for everything, TCP and UDP. Default ":7420"; port 0 picks one.
+	Listen string
+	// Advertise is the host:port that others dial. Default: Listen's address, with the host's own where that is
+	// unspecified.
+	Advertise string
+	// Join lists host:port of servers, this one allowed. A name with several addresses means all of them; names are
+	// resolved anew at each try.
+	Join []string
+	// Expect is how many servers must meet before a new cell forms, the same number at each of them. 1 forms alone, and
+	// Join must be empty then. 0 never forms a cell, and only joins one.
+	Expect int
+	// ElectionTimeout is how long the servers do without a leader before they elect another. Default 1s; 50ms … 1m. The
+	// same at all servers.
+	ElectionTimeout time.Duration
+	// Limits bounds what calls may ask for and what the cell may hold.
+	Limits Limits
+	// Logger gets what the node has to say. Default: slog.Default, at Warn and above.
+	Logger *slog.Logger
+	// Hooks are told what happens.
+	Hooks Hooks
+	// Transport is the network. Default: TCP. transport.NewMemory serves tests.
+	Transport transport.Network
+}
+
+// Limits are checked where a call enters. 0 is the default. Those from Sessions on belong to the cell: they are fixed when
+// it forms, and servers that disagree about them do not form one.
+type Limits struct {
+	Name   int           // bytes of a name of a lock, an election or a key; default 512, at most 4 KiB
+	Value  int           // bytes of a value, or of a lock's data; default 64 KiB, at most 1 MiB
+	Txn    int           // conditions and operations of a Txn; default 128, at most 1,024
+	List   int           // items of one List; default 10,000, at most 2^20
+	MaxTTL time.Duration // of a session; default 24h. The least is 1s, and 4 × ElectionTimeout
+
+	Sessions int // open at once, the nodes' own not counted; default 1,000,000
+	Locks    int // held at once; default 4,000,000
+	Keys     int // default 4,000,000
+	Waiters  int // on one name; default 100,000
+
+	HistoryEvents int // events kept for watches; default 500,000, at least 16
+	HistoryBytes  int // default 64 MiB, at least 64 KiB
+}
+
+// Node is this process's part in a cell: a server with a replica of the cell's state. Any node takes any call, and
+// passes on to the leader what only the leader may do. All methods may be called concurrently.
+type Node struct {
+	srv    *server.Server
+	limits server.Limits
+}
+
+// Start runs a node in this process. It returns once Dir is open and the port bound; finding, joining and forming the
+// cell go on behind it, and WaitReady reports them. ctx bounds this call only. What makes them impossible later (another
+// cell's servers at the addresses, configurations that disagree, a failing disk) ends the node: see Done and Err.
+//
+// Errors: ErrInvalid (every field that is out of bounds, with its value and what is allowed), ErrDirInUse, ErrWrongCell
+// (Dir belongs to another cell), and those of the operating system for Dir and Listen.
+func Start(ctx context.Context, cfg Config) (*Node, error) {
+	n, err := start(ctx, cfg)
+	if err != nil {
+		return nil, wrap(err, "start")
+	}
+	return n, nil
+}
+
+func start(ctx context.Context, cfg Config) (*Node, error) {
+	cfg = cfg.withDefaults()
+	if err := cfg.validate(); err != nil {
+		return nil, err
+	}
+	limits := server.Limits(cfg.Limits)
+	hooks := newHookQueue(cfg.Hooks)
+	srv, err := server.Start(ctx, server.Config{
+		Name: cfg.Name, Cell: cfg.Cell, Dir: cfg.Dir, InMemory: cfg.InMemory,
+		Listen: cfg.Listen, Advertise: cfg.Advertise, Join: cfg.Join, Expect: cfg.Expect,
+		ElectionTimeout: cfg.ElectionTimeout, Limits: limits, Logger: cfg.Logger, Network: cfg.Transport,
+		Applied: hooks.applied, LeaderChanged: hooks.leaderChanged,
+	})
+	if err != nil {
+		return nil, err
+	}
+	hooks.run(srv)
+	return &Node{srv: srv, limits: limits}, nil
+}
+
+// WaitReady waits until a leader is known and this node has caught up with it. Errors: ErrNoLeader with ctx's error, and
+// why the cell cannot be reached or formed, as far as that is known; what Err says once the node has ended.
+func (n *Node) WaitReady(ctx context.Context) error { return wrap(n.srv.Ready(ctx), "wait ready") }
+
+// Shutdown stops the node gracefully: it ends the sessions of this process, so that what they hold is free at once,
+// hands leadership over, and stops. The node stays a member of its cell. When ctx ends first it stops at once. A second
+// call waits for the first.
+//
+// Errors: ctx's, if it ended first.
+func (n *Node) Shutdown(ctx context.Context) error { return wrap(n.srv.Shutdown(ctx), "shut down") }
+
+// Close stops the node at once. What its sessions hold is handed on when they expire. It is idempotent.
+func (n *Node) Close() error { return wrap(n.srv.Close(), "close") }
+
+// Done is closed when the node has stopped, for whatever reason.
+func (n *Node) Done() <-chan struct{} { return n.srv.Done() }
+
+// Err says why the node has stopped: ErrClosed after Shutdown or Close, else what made it impossible to go on. It is nil
+// while the node runs.
+func (n *Node) Err() error { return n.srv.Err() }
+
+// ID is the node's id: 32 hex digits that were made with its Dir, and that no other node ever has.
+func (n *Node) ID() string { return n.srv.ID() }
+
+// Name is Config.Name, or the default made from the host's name and the id.
+func (n *Node) Name() string { return n.srv.Name() }
+
+// Addr is the address it listens on, port filled in.
+func (n *Node) Addr() string { return n.srv.Addr() }
+
+// Status is what a node knows of itself and its cell.
+type Status struct {
+	ID, Name, Cell, CellID string // CellID is "" before the cell has formed
+	Voter, IsLeader        bool
+	Leader                 string // id of the leader; "" if none is known
+	Term                   uint64 // of the leader
+	Applied, Committed     uint64 // log indexes
+	Revision               Revision
+	Sessions, Locks, Keys  int
+	Waiting                int           // in queues
+	Evidence               time.Duration // age of the last proof of a leader
+}
+
+// Status asks nobody.
+func (n *Node) Status() Status {
+	s := n.srv.Status()
+	return Status{
+		ID: s.ID, Name: s.Name, Cell: s.Cell, CellID: s.CellID, Voter: s.Voter, IsLeader: s.IsLeader, Leader: s.Leader,
+		Term: s.Term, Applied: s.Applied, Committed: s.Committed, Revision: s.Revision,
+		Sessions: s.Counts.Sessions, Locks: s.Counts.Locks, Keys: s.Counts.Keys, Waiting: s.Counts.Waiting,
+		Evidence: s.Evidence,
+	}
+}
+
+// Member is a server of the cell, as this node sees it.
+type Member struct {
+	ID, Name, Addr string
+	Voter, Leader  bool
+	Alive          bool          // the servers' gossip says so
+	LastContact    time.Duration // since this node last heard of it; 0 for itself, negative where it does not hear of it
+}
+
+// Members lists the servers of the cell, ordered by id. It asks nobody.
+func (n *Node) Members() []Member {
+	var out []Member
+	for _, m := range n.srv.Members() {
+		out = append(out, Member(m))
+	}
+	return out
+}
+
+// TransferLeadership hands leadership of the cell to a voter, named by its id or by a name that only one has; "" lets the
+// cell choose. Errors: ErrInvalid (no such voter, or several), ErrNoLeader (ctx ended), ErrClosed.
+func (n *Node) TransferLeadership(ctx context.Context, to string) error {
+	return wrap(n.srv.Transfer(ctx, to), "transfer leadership to %q", to)
+}
+
+func (c Config) withDefaults() Config {
+	if c.Cell == "" {
+		c.Cell = DefaultCell
+	}
+	if c.Listen == "" {
+		c.Listen = DefaultListen
+	}
+	if c.ElectionTimeout == 0 {
+		c.ElectionTimeout = DefaultElectionTimeout
+	}
+	if c.Logger == nil {
+		c.Logger = slog.New(atLeast{slog.Default().Handler(), slog.LevelWarn})
+	}
+	if c.Transport == nil {
+		c.Transport = transport.TCP()
+	}
+	c.Join = append([]string(nil), c.Join...)
+	c.Limits = Limits(server.Limits(c.Limits).WithDefaults())
+	return c
+}
+
+// validate names every bad field at once.
+func (c Config) validate() error {
+	var errs []error
+	bad := func(format string, args ...any) {
+		errs = append(errs, fmt.Errorf("%w: "+format, append([]any{ErrInvalid}, args...)...))
+	}
+	if len(c.Name) > 128 || strings.ContainsFunc(c.Name, unprintable) {
+		bad("Name = %q: must be at most 128 bytes of printable text", c.Name)
+	}
+	if len(c.Cell) > 128 || strings.ContainsFunc(c.Cell, unprintable) {
+		bad("Cell = %q: must be at most 128 bytes of printable text", c.Cell)
+	}
+	switch {
+	case c.Dir == "" && !c.InMemory:
+		bad("Dir is empty: a server needs one, or InMemory")
+	case c.Dir != "" && c.InMemory:
+		bad("Dir = %q with InMemory: choose one", c.Dir)
+	}
+	if _, _, err := net.SplitHostPort(c.Listen); err != nil {
+		bad("Listen = %q: must be host:port", c.Listen)
+	}
+	if c.Advertise != "" {
+		if host, port, err := net.SplitHostPort(c.Advertise); err != nil || host == "" || port == "" || port == "0" {
+			bad("Advertise = %q: must be host:port, both given", c.Advertise)
+		}
+	}
+	for i, a := range c.Join {
+		if host, port, err := net.SplitHostPort(a); err != nil || host == "" || port == "" {
+			bad("Join[%d] = %q: must be host:port, both given", i, a)
+		}
+	}
+	if c.Expect < 0 || c.Expect > 99 {
+		bad("Expect = %d: must be 0 … 99", c.Expect)
+	}
+	if c.Expect == 1 && len(c.Join) > 0 {
+		bad("Expect = 1 forms a cell alone: Join = %q must be empty", c.Join)
+	}
+	if c.Expect != 1 && len(c.Join) == 0 {
+		bad("Join is empty and Expect = %d: there is nobody to find; name servers, or form alone with Expect 1", c.Expect)
+	}
+	if c.ElectionTimeout < 50*time.Millisecond || c.ElectionTimeout > time.Minute {
+		bad("ElectionTimeout = %v: must be 50ms … 1m", c.ElectionTimeout)
+	}
+	if err := server.Limits(c.Limits).Validate(server.LeastTTL(c.ElectionTimeout)); err != nil {
+		errs = append(errs, err)
+	}
+	return errors.Join(errs...)
+}
+
+func unprintable(r rune) bool { return r < ' ' || r == 0x7f || r == '\uFFFD' }
+
+// atLeast drops records below a level.
+type atLeast struct {
+	slog.Handler
+	level slog.Level
+}
+
+func (h atLeast) Enabled(ctx context.Context, l slog.Level) bool {
+	return l >= h.level && h.Handler.Enabled(ctx, l)
+}
+func (h atLeast) WithAttrs(a []slog.Attr) slog.Handler {
+	return atLeast{h.Handler.WithAttrs(a), h.level}
+}
+func (h atLeast) WithGroup(g string) slog.Handler { return atLeast{h.Handler.WithGroup(g), h.level} }

@@ -1,0 +1,221 @@
+package coord
+
+import (
+	"bytes"
+	"context"
+	"fmt"
+	"time"
+
+	"github.com/coordcell/coord/fsm"
+	"github.com/coordcell/coord/internal/hub"
+)
+
+// Leadership is one term of office: a Lock whose Token is its epoch and whose data is the value that the leader
+// proclaims. Everything said of Lock holds.
+type Leadership struct{ lock *Lock }
+
+// Campaign waits until the session leads the election, first come first served, and proclaims value. An election is a
+// lock of the same name. Errors: as Session.Lock.
+func (s *Session) Campaign(ctx context.Context, election string, value []byte, opts ...LockOption) (*Leadership, error) {
+	opts = append(opts[:len(opts):len(opts)], WithData(value))
+	l, err := s.lock(ctx, election, false, opts)
+	if err != nil {
+		return nil, wrap(err, "campaign %q", election)
+	}
+	return &Leadership{lock: l}, nil
+}
+
+// Epoch is the fencing token of this term of office, above that of every earlier one.
+func (l *Leadership) Epoch() Token { return l.lock.Token() }
+
+// Lock is the lock that the leadership is.
+func (l *Leadership) Lock() *Lock { return l.lock }
+
+// Lost is closed when this process must stop leading.
+func (l *Leadership) Lost() <-chan struct{} { return l.lock.Lost() }
+
+// Err says why the leadership is over, as Lock.Err.
+func (l *Leadership) Err() error { return l.lock.Err() }
+
+// Check is nil if this process leads right now, as Lock.Check.
+func (l *Leadership) Check() error { return l.lock.Check() }
+
+// Context ends when this process must stop leading, as Lock.Context.
+func (l *Leadership) Context() context.Context { return l.lock.Context() }
+
+// Proclaim replaces the value that Node.Leader and Node.Observe show.
+//
+// Errors: why the leadership is over (as Err), ErrNotHeld, ErrTooLarge, ErrNoLeader or ErrOutcomeUnknown (ctx ended).
+func (l *Leadership) Proclaim(ctx context.Context, value []byte) error {
+	return wrap(l.proclaim(ctx, value), "proclaim %q", l.lock.name)
+}
+
+func (l *Leadership) proclaim(ctx context.Context, value []byte) error {
+	if err := l.Check(); err != nil {
+		return err
+	}
+	s := l.lock.session
+	if err := s.node.limits.CheckValue("value", value); err != nil {
+		return err
+	}
+	res, err := s.s.Change(ctx, func(c fsm.Change) fsm.Command {
+		return fsm.SetData{Change: c, Name: l.lock.name, Token: l.lock.token, Data: value}
+	})
+	if err != nil {
+		return err
+	}
+	return codeError(res)
+}
+
+// Resign ends the leadership, as Lock.Unlock.
+func (l *Leadership) Resign(ctx context.Context) error {
+	return wrap(l.lock.release(ctx), "resign %q", l.lock.name)
+}
+
+// Leader is who leads an election.
+type Leader struct {
+	Held    bool // false: nobody does, and the rest is zero
+	Epoch   Token
+	Value   []byte
+	Session SessionID
+	Label   string
+}
+
+// Leader says who leads the election, as of a moment after the call. Errors: ErrInvalid, ErrTooLarge, ErrNoLeader (ctx
+// ended), ErrClosed.
+func (n *Node) Leader(ctx context.Context, election string) (Leader, error) {
+	if err := n.limits.CheckName("election", election); err != nil {
+		return Leader{}, wrap(err, "leader of %q", election)
+	}
+	if err := n.srv.Fresh(ctx); err != nil {
+		return Leader{}, wrap(err, "leader of %q", election)
+	}
+	var view fsm.LockView
+	n.srv.View(func(s *fsm.State) { view = s.Lookup(election) })
+	return leaderOf(view), nil
+}
+
+func leaderOf(v fsm.LockView) Leader {
+	if len(v.Holders) == 0 || v.Freeing {
+		return Leader{}
+	}
+	h := v.Holders[0]
+	return Leader{Held: true, Epoch: Token(h.Token), Value: bytes.Clone(h.Data), Session: h.Session, Label: h.Label}
+}
+
+// Observer follows who leads an election.
+type Observer struct {
+	feed
+	changes chan Leader
+}
+
+// Observe tells who leads the election now, and then each change, "nobody" included. Unlike other calls it lives as
+// long as ctx. Errors: as Node.Leader.
+func (n *Node) Observe(ctx context.Context, election string) (*Observer, error) {
+	err := n.limits.CheckName("election", election)
+	if err == nil {
+		err = n.srv.Fresh(ctx)
+	}
+	if err != nil {
+		return nil, wrap(err, "observe %q", election)
+	}
+	o := &Observer{changes: make(chan Leader, 1)}
+	ctx = o.open(ctx)
+	if !n.srv.Go(func() { o.run(ctx, n.srv.Hub().Observe(election)) }) {
+		o.stop(errFeedClosed)
+		return nil, wrap(ErrClosed, "observe %q", election)
+	}
+	return o, nil
+}
+
+// Changes yields the present leader and then each new one. A reader that is slow misses what was overtaken, never the
+// latest. It is closed when the Observer has ended.
+func (o *Observer) Changes() <-chan Leader { return o.changes }
+
+// Err says why the Observer has ended: ctx's error; ErrNoLeader (its node has had no proof of a leader of the cell for
+// 2 × Config.ElectionTimeout); ErrClosed (the node was closed). It is nil before, and after Close.
+func (o *Observer) Err() error { return o.feed.error() }
+
+// Close ends the Observer and waits for it. It returns nil.
+func (o *Observer) Close() error {
+	o.close()
+	return nil
+}
+
+func (o *Observer) run(ctx context.Context, from *hub.Observer) {
+	defer o.ended()
+	defer close(o.changes)
+	defer from.Close()
+	changed := func(before, after fsm.LockView) bool {
+		a, b := leaderOf(before), leaderOf(after)
+		return a.Held != b.Held || a.Epoch != b.Epoch || !bytes.Equal(a.Value, b.Value)
+	}
+	for {
+		view, err := from.Next(ctx, changed)
+		if err != nil {
+			o.fail(err)
+			return
+		}
+		select {
+		case <-o.changes: // overtaken
+		default:
+		}
+		o.changes <- leaderOf(view) // nobody else sends: there is room
+	}
+}
+
+// LockInfo is a lock as somebody who looks sees it.
+type LockInfo struct {
+	Name    string
+	Holders []Holder // none: it is free
+	Queue   []Waiter // in order
+	Freeing bool     // its holder's session has ended; it will be with the next in a moment
+}
+
+// Holder is one holder of a lock.
+type Holder struct {
+	Session SessionID
+	Label   string
+	Token   Token
+	Data    []byte
+	Held    time.Duration // as long as this node has seen it
+}
+
+// Waiter is one that waits for a lock.
+type Waiter struct {
+	Session SessionID
+	Label   string
+	Waited  time.Duration // as long as this node has seen it
+}
+
+// String says who holds it and how many wait.
+func (i LockInfo) String() string {
+	if len(i.Holders) == 0 {
+		return fmt.Sprintf("%q: free, %d waiting", i.Name, len(i.Queue))
+	}
+	h := i.Holders[0]
+	return fmt.Sprintf("%q: held by session %d %q with token %v, %d waiting", i.Name, h.Session, h.Label, h.Token, len(i.Queue))
+}
+
+// Lookup says who holds name and who waits for it, in order, as of a moment after the call. A free name has no holders,
+// which is no error. Errors: ErrInvalid, ErrTooLarge, ErrNoLeader (ctx ended), ErrClosed.
+func (n *Node) Lookup(ctx context.Context, name string) (LockInfo, error) {
+	if err := n.limits.CheckName("lock name", name); err != nil {
+		return LockInfo{}, wrap(err, "look up %q", name)
+	}
+	if err := n.srv.Fresh(ctx); err != nil {
+		return LockInfo{}, wrap(err, "look up %q", name)
+	}
+	var view fsm.LockView
+	n.srv.View(func(s *fsm.State) { view = s.Lookup(name) })
+	info := LockInfo{Name: name, Freeing: view.Freeing}
+	for _, h := range view.Holders {
+		info.Holders = append(info.Holders, Holder{
+			Session: h.Session, Label: h.Label, Token: Token(h.Token), Data: bytes.Clone(h.Data), Held: n.srv.Since(h.Token),
+		})
+	}
+	for _, w := range view.Queue {
+		info.Queue = append(info.Queue, Waiter{Session: w.Session, Label: w.Label, Waited: n.srv.Since(w.Queued)})
+	}
+	return info, nil
+}

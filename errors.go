@@ -1,0 +1,74 @@
+package coord
+
+import (
+	"errors"
+	"fmt"
+	"strings"
+
+	"github.com/coordcell/coord/internal/server"
+)
+
+// Errors of nodes and of calls in general. They come wrapped with what was asked; test them with errors.Is.
+var (
+	// ErrInvalid: malformed or contradictory. The message names the argument, its value and what is allowed.
+	ErrInvalid = server.ErrInvalid
+	// ErrClosed: the node has been shut down or closed.
+	ErrClosed = server.ErrClosed
+	// ErrNoLeader wraps ctx's error: until then nobody led the cell, and nothing was changed.
+	ErrNoLeader = server.ErrNoLeader
+	// ErrOutcomeUnknown: ctx or the session ended before the node learned whether the change was made. It wraps their
+	// error as well. The change may still be made for a short while.
+	ErrOutcomeUnknown = server.ErrOutcomeUnknown
+	// ErrTooLarge: one thing over its size. The message names it, its size and the limit.
+	ErrTooLarge = server.ErrTooLarge
+	// ErrLimit: too many of a thing. The message names the limit.
+	ErrLimit = server.ErrLimit
+	// ErrWrongCell: another cell lives at the other end, or in the data directory.
+	ErrWrongCell = server.ErrWrongCell
+	// ErrDirInUse: another process, or another node of this one, has the data directory open.
+	ErrDirInUse = server.ErrDirInUse
+)
+
+// Errors of sessions and locks.
+var (
+	// ErrSessionExpired: the session was not renewed in time. All it held is lost.
+	ErrSessionExpired = server.ErrSessionExpired
+	// ErrSessionClosed: the session was closed by this process.
+	ErrSessionClosed = server.ErrSessionClosed
+	// ErrLocked: somebody else holds the lock, or is ahead in its queue.
+	ErrLocked = errors.New("coord: locked")
+	// ErrNotHeld: the grant is held no longer.
+	ErrNotHeld = errors.New("coord: not held")
+	// ErrUnlocked: this process has unlocked it.
+	ErrUnlocked = errors.New("coord: unlocked")
+)
+
+// Errors of keys and watches.
+var (
+	// ErrKeyNotFound: there is no such key.
+	ErrKeyNotFound = errors.New("coord: key not found")
+	// ErrConflict: the key is not as the write demands.
+	ErrConflict = errors.New("coord: conflict")
+	// ErrCompacted: the history no longer reaches back that far. Read the present state and watch from there, or use
+	// WithSnapshot, which does that.
+	ErrCompacted = errors.New("coord: history compacted")
+)
+
+// opError says what was asked when err happened.
+type opError struct {
+	op  string
+	err error
+}
+
+func (e *opError) Error() string {
+	return "coord: " + e.op + ": " + strings.TrimPrefix(e.err.Error(), "coord: ")
+}
+func (e *opError) Unwrap() error { return e.err }
+
+// wrap adds what was asked. It is called once for an error, where it leaves the package.
+func wrap(err error, format string, args ...any) error {
+	if err == nil {
+		return nil
+	}
+	return &opError{op: fmt.Sprintf(format, args...), err: err}
+}

@@ -1,0 +1,147 @@
+package coord
+
+import (
+	"sync/atomic"
+	"time"
+
+	"github.com/coordcell/coord/fsm"
+	"github.com/coordcell/coord/internal/server"
+)
+
+// Hooks are told what happens in the cell, as this node's replica learns it: for metrics and logs, not for decisions.
+// They are called one after the other, in order, on one goroutine of the node, from a bounded queue: a hook that is slow
+// delays no call and no other node, and what overflows meanwhile is left out and counted (Dropped of the next call of
+// LeaderChanged, Granted or Released that does come). A hook must not end its node: Shutdown and Close wait for it.
+type Hooks struct {
+	Granted       func(GrantInfo)
+	Released      func(ReleaseInfo)
+	SessionEnded  func(SessionEndInfo)
+	LeaderChanged func(LeaderInfo)
+}
+
+// GrantInfo tells of a grant.
+type GrantInfo struct {
+	Lock    string
+	Session SessionID
+	Label   string
+	Token   Token
+	Waited  time.Duration // as this node has seen it, within 100 ms
+	Dropped uint64        // calls left out so far because the hooks were too slow
+}
+
+// ReleaseInfo tells of the end of a grant.
+type ReleaseInfo struct {
+	Lock    string
+	Session SessionID
+	Label   string
+	Token   Token
+	Held    time.Duration // as this node has seen it, within 100 ms
+	Reason  error         // ErrUnlocked, ErrSessionClosed or ErrSessionExpired
+	Dropped uint64
+}
+
+// SessionEndInfo tells of the end of a session.
+type SessionEndInfo struct {
+	Session SessionID
+	Label   string
+	Reason  error // ErrSessionClosed or ErrSessionExpired
+}
+
+// LeaderInfo tells who leads the cell.
+type LeaderInfo struct {
+	Leader  string // its id; "" when nobody is known to
+	Term    uint64
+	Dropped uint64
+}
+
+// hooksQueued bounds the calls of hooks that wait.
+const hooksQueued = 4096
+
+// hookQueue carries calls of hooks from the goroutines on which things happen to the one on which hooks run.
+type hookQueue struct {
+	hooks   Hooks
+	queue   chan func()
+	dropped atomic.Uint64
+}
+
+func newHookQueue(h Hooks) *hookQueue {
+	return &hookQueue{hooks: h, queue: make(chan func(), hooksQueued)}
+}
+
+// run calls hooks until the node has stopped, and then those that are still queued.
+func (q *hookQueue) run(srv *server.Server) {
+	srv.Go(func() {
+		for {
+			select {
+			case call := <-q.queue:
+				call()
+			case <-srv.Stopping():
+				for {
+					select {
+					case call := <-q.queue:
+						call()
+					default:
+						return
+					}
+				}
+			}
+		}
+	})
+}
+
+func (q *hookQueue) push(call func()) {
+	select {
+	case q.queue <- call:
+	default:
+		q.dropped.Add(1)
+	}
+}
+
+// applied is called for each entry that this node applies.
+func (q *hookQueue) applied(out *fsm.Output, since func(fsm.Revision) time.Duration) {
+	if q.hooks.Granted != nil {
+		for _, g := range out.Grants {
+			info := GrantInfo{Lock: g.Name, Session: g.Session, Label: g.Label, Token: Token(g.Token)}
+			if g.Queued != 0 {
+				info.Waited = since(g.Queued)
+			}
+			q.push(func() { info.Dropped = q.dropped.Load(); q.hooks.Granted(info) })
+		}
+	}
+	if q.hooks.Released != nil {
+		for _, r := range out.Releases {
+			info := ReleaseInfo{Lock: r.Name, Session: r.Session, Label: r.Label, Token: Token(r.Token), Held: since(r.Token), Reason: releaseReason(r.Reason)}
+			q.push(func() { info.Dropped = q.dropped.Load(); q.hooks.Released(info) })
+		}
+	}
+	if q.hooks.SessionEnded != nil {
+		for _, s := range out.Ended {
+			if s.Internal {
+				continue
+			}
+			info := SessionEndInfo{Session: s.Session, Label: s.Label, Reason: ErrSessionExpired}
+			if s.Closed {
+				info.Reason = ErrSessionClosed
+			}
+			q.push(func() { q.hooks.SessionEnded(info) })
+		}
+	}
+}
+
+func (q *hookQueue) leaderChanged(leader string, term uint64) {
+	if q.hooks.LeaderChanged != nil {
+		info := LeaderInfo{Leader: leader, Term: term}
+		q.push(func() { info.Dropped = q.dropped.Load(); q.hooks.LeaderChanged(info) })
+	}
+}
+
+func releaseReason(r fsm.ReleaseReason) error {
+	switch r {
+	case fsm.Unlocked:
+		return ErrUnlocked
+	case fsm.SessionClosed:
+		return ErrSessionClosed
+	default:
+		return ErrSessionExpired
+	}
+}

@@ -1,0 +1,24 @@
+package server
+
+import "errors"
+
+// What can go wrong, as the public package hands it on.
+var (
+	ErrInvalid        = errors.New("coord: invalid")
+	ErrClosed         = errors.New("coord: node closed")
+	ErrNoLeader       = errors.New("coord: no leader")
+	ErrOutcomeUnknown = errors.New("coord: outcome unknown")
+	ErrTooLarge       = errors.New("coord: too large")
+	ErrLimit          = errors.New("coord: limit reached")
+	ErrWrongCell      = errors.New("coord: wrong cell")
+	ErrDirInUse       = errors.New("coord: directory in use")
+
+	ErrSessionExpired = errors.New("coord: session expired")
+	ErrSessionClosed  = errors.New("coord: session closed")
+)
+
+// What a server says to itself and to other servers.
+var (
+	errClosing   = errors.New("the node is closing")
+	errNotLeader = errors.New("not the leader")
+)

@@ -1,0 +1,218 @@
+package server
+
+import (
+	"context"
+	"crypto/sha256"
+	"encoding/hex"
+	"errors"
+	"fmt"
+	"net"
+	"time"
+
+	"github.com/coordcell/coord/fsm"
+	"github.com/coordcell/coord/internal/calls"
+	"github.com/coordcell/coord/internal/forming"
+	"github.com/coordcell/coord/internal/gossip"
+	"github.com/coordcell/coord/internal/raftnode"
+	"github.com/coordcell/coord/internal/store"
+	"github.com/coordcell/coord/internal/wire"
+	"github.com/coordcell/coord/transport"
+)
+
+// epoch is where the seconds of a Generation are counted from.
+var epoch = time.Date(2024, 1, 1, 0, 0, 0, 0, time.UTC)
+
+func (s *Server) openGossip() (err error) {
+	s.gossip, err = gossip.Start(gossip.Config{
+		ID: s.id, Meta: s.meta(), Join: s.cfg.Join, Port: s.ports.gossip(), Resolve: s.resolve,
+		ElectionTimeout: s.cfg.ElectionTimeout, Logger: s.log,
+	})
+	if err != nil {
+		return fmt.Errorf("%w: %w", ErrInvalid, err)
+	}
+	var known []gossip.Peer
+	for _, p := range s.store.Peers() {
+		known = append(known, gossip.Peer(p))
+	}
+	s.gossip.Learn(known)
+	return nil
+}
+
+// meta is what this server says about itself.
+func (s *Server) meta() gossip.Meta {
+	cell := hexID(s.mux.CellID())
+	return gossip.Meta{
+		Cell: s.cfg.Cell, CellID: cell, Name: s.name, Addr: s.cfg.Advertise, Expect: s.cfg.Expect, HasState: cell != "",
+	}
+}
+
+// resolve turns an entry of Join into addresses. Only TCP has names to look up.
+func (s *Server) resolve(ctx context.Context, hostport string) ([]string, error) {
+	if s.cfg.Network != transport.TCP() {
+		return []string{hostport}, nil
+	}
+	host, port, err := net.SplitHostPort(hostport)
+	if err != nil {
+		return nil, err
+	}
+	hosts, err := net.DefaultResolver.LookupHost(ctx, host)
+	if err != nil {
+		return nil, err
+	}
+	for i, h := range hosts {
+		hosts[i] = net.JoinHostPort(h, port)
+	}
+	return hosts, nil
+}
+
+// openForming finishes what a crash may have interrupted, before raft looks at its log.
+func (s *Server) openForming() (err error) {
+	_, err = s.store.HasState()
+	if errors.Is(err, store.ErrHalfFormed) {
+		var record forming.Record
+		if record, err = forming.DecodeRecord(s.store.Record()); err == nil {
+			err = raftnode.FinishBootstrap(s.store.Logs(), record.Servers)
+		}
+	}
+	if err != nil {
+		return err
+	}
+	s.forming, err = forming.New(forming.Config{
+		ID: s.id, Name: s.name, Addr: s.cfg.Advertise, Cell: s.cfg.Cell, CellID: hexID(s.mux.CellID()),
+		Expect: s.cfg.Expect, Limits: s.cfg.Limits.digest(), Record: s.store.Record(),
+		Ask: s.askForming, View: s.gossip, Save: s.store.SaveRecord, Bootstrap: s.bootstrap, Joined: s.joined,
+		Leader: s.leader, Admit: s.admit, Permanent: permanent,
+		ElectionTimeout: s.cfg.ElectionTimeout, Logger: s.log,
+	})
+	return err
+}
+
+// form finds, forms or joins the cell, unless this server belongs to one.
+func (s *Server) form() {
+	if err := s.resumeBootstrap(); err != nil {
+		s.fail(err)
+		return
+	}
+	_, err := s.forming.Run(s.stop)
+	switch {
+	case err == nil, s.stop.Err() != nil:
+	case errors.Is(err, forming.ErrWrongCell), errors.Is(err, transport.ErrCell):
+		s.fail(fmt.Errorf("%w: %w", ErrWrongCell, err))
+	case errors.Is(err, forming.ErrDisagree), errors.Is(err, forming.ErrRefused), errors.Is(err, forming.ErrNameTaken):
+		s.fail(fmt.Errorf("%w: %w", ErrInvalid, err))
+	default:
+		s.fail(err)
+	}
+}
+
+// resumeBootstrap is for a server that crashed after it had written the cell's id and before raft had written anything:
+// the proposal that it had adopted says what to write.
+func (s *Server) resumeBootstrap() error {
+	has, err := s.store.HasState()
+	if has || err != nil || s.mux.CellID() == [16]byte{} {
+		return err
+	}
+	record, err := forming.DecodeRecord(s.store.Record())
+	if err != nil || record.CellID != hexID(s.mux.CellID()) {
+		return err // it has joined a cell, and waits for the leader
+	}
+	return s.raft.Bootstrap(record.Servers)
+}
+
+// bootstrap makes this server a first member of a new cell.
+func (s *Server) bootstrap(cellID string, servers []string) error {
+	if err := s.joined(cellID); err != nil {
+		return err
+	}
+	return s.raft.Bootstrap(servers)
+}
+
+// joined makes this server a member's of the cell for good. From then on raft's streams of that cell are let in.
+func (s *Server) joined(cellID string) error {
+	var id [16]byte
+	if n, err := hex.Decode(id[:], []byte(cellID)); err != nil || n != len(id) {
+		return fmt.Errorf("cell id %q is not 16 bytes in hex", cellID)
+	}
+	if err := s.store.SetCellID(id); err != nil {
+		return err
+	}
+	s.mux.SetCellID(id)
+	return s.gossip.UpdateMeta(s.meta())
+}
+
+func (s *Server) leader() string {
+	id, _ := s.raft.Leader()
+	return id
+}
+
+// permanent: the other end belongs to another cell, or speaks a protocol that this program does not.
+func permanent(err error) bool {
+	return errors.Is(err, transport.ErrCell) || errors.Is(err, transport.ErrVersion)
+}
+
+// formingMethods are the methods of package forming on the wire.
+func formingMethods() map[wire.Method]string {
+	return map[wire.Method]string{
+		wire.MethodQuery: forming.MethodStatus, wire.MethodAdopt: forming.MethodAdopt,
+		wire.MethodForm: forming.MethodBootstrap, wire.MethodJoin: forming.MethodJoin,
+	}
+}
+
+func (s *Server) askForming(ctx context.Context, id, method string, payload []byte) ([]byte, error) {
+	for m, name := range formingMethods() {
+		if name == method {
+			return s.calls.Call(ctx, id, m, payload)
+		}
+	}
+	return nil, fmt.Errorf("%w: method %q", ErrInvalid, method)
+}
+
+// serveForming answers servers that form or join a cell. They may ask for what has to be written, so they wait on a
+// goroutine of their own.
+func (s *Server) serveForming(ctx context.Context, req *calls.Request) {
+	method, known := formingMethods()[req.Method]
+	if !known {
+		req.Fail(calls.ErrUnknownMethod)
+		return
+	}
+	started := s.Go(func() {
+		answer, err := s.forming.Handle(ctx, method, req.Payload)
+		if err != nil {
+			req.Fail(err)
+			return
+		}
+		req.Reply(answer)
+	})
+	if !started {
+		req.Fail(errClosing)
+	}
+}
+
+// termStart is the entry that this server proposes first when it has been elected. In a new cell it begins with the
+// first Generation; one too many is ignored, since a new leader may not have applied the one that there is.
+func (s *Server) termStart(nonce [16]byte) []byte {
+	var cmds []fsm.Command
+	formed := false
+	s.replica.View(func(state *fsm.State) { _, formed = state.Cell() })
+	if !formed {
+		cmds = append(cmds, fsm.Generation{
+			First: true, Cell: s.mux.CellID(), Seconds: uint64(max(0, time.Since(epoch)/time.Second)),
+			Params: s.cfg.Limits.Params(),
+		})
+	}
+	cmds = append(cmds, fsm.TermStart{Nonce: nonce, Format: wire.Format})
+	entry, err := wire.AppendEntry(nil, cmds)
+	if err != nil {
+		s.fail(err) // cannot be: both are commands
+	}
+	return entry
+}
+
+// Ready waits until a leader is known and this server has caught up with it.
+func (s *Server) Ready(ctx context.Context) error { return s.Fresh(ctx) }
+
+// digest tells whether two servers would form the same cell.
+func (l Limits) digest() string {
+	sum := sha256.Sum256(fmt.Appendf(nil, "%+v", l.Params()))
+	return hex.EncodeToString(sum[:8])
+}

@@ -1,0 +1,202 @@
+package server
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"sync"
+	"time"
+
+	"github.com/coordcell/coord/fsm"
+	"github.com/coordcell/coord/internal/gossip"
+	"github.com/coordcell/coord/internal/raftnode"
+	"github.com/coordcell/coord/internal/store"
+	"github.com/coordcell/coord/internal/wire"
+)
+
+// Status is what a server knows of itself and its cell.
+type Status struct {
+	ID, Name, Cell, CellID string
+	Voter, IsLeader        bool
+	Leader                 string
+	Term                   uint64
+	Applied, Committed     uint64
+	Revision               fsm.Revision
+	Counts                 fsm.Counts
+	Evidence               time.Duration
+}
+
+// Status asks nobody.
+func (s *Server) Status() Status {
+	st := Status{ID: s.id, Name: s.name, Cell: s.cfg.Cell, CellID: hexID(s.mux.CellID()), Evidence: s.EvidenceAge()}
+	st.Leader, st.Term = s.raft.Leader()
+	st.IsLeader = s.raft.ActiveTerm() != 0
+	st.Applied, _ = s.raft.Applied()
+	st.Committed = s.raft.Committed()
+	servers, _ := s.raft.Configuration()
+	st.Voter = slices.Contains(servers, raftnode.Server{ID: s.id, Voter: true})
+	s.replica.View(func(state *fsm.State) { st.Revision, st.Counts = state.Revision(), state.Counts() })
+	return st
+}
+
+// Member is a server of the cell as this one sees it.
+type Member struct {
+	ID, Name, Addr string
+	Voter, Leader  bool
+	Alive          bool
+	LastContact    time.Duration
+}
+
+// Members lists the servers of the configuration, ordered by id.
+func (s *Server) Members() []Member {
+	servers, _ := s.raft.Configuration()
+	leader, _ := s.raft.Leader()
+	known := make(map[string]fsm.Member)
+	s.replica.View(func(state *fsm.State) {
+		for _, m := range state.Members() {
+			known[m.ID] = m
+		}
+	})
+	contact := s.contacts(leader)
+	var out []Member
+	for _, srv := range servers {
+		m := Member{ID: srv.ID, Name: known[srv.ID].Name, Addr: known[srv.ID].Addr, Voter: srv.Voter, Leader: srv.ID == leader}
+		if addr, ok := s.gossip.Lookup(srv.ID); ok {
+			m.Addr = addr
+		}
+		if srv.ID == s.id {
+			m.Name, m.Addr, m.Alive = s.name, s.cfg.Advertise, true
+		} else {
+			m.Alive = s.gossip.Alive(srv.ID)
+			m.LastContact = -1
+			if d, ok := contact[srv.ID]; ok {
+				m.LastContact = d
+			}
+		}
+		out = append(out, m)
+	}
+	slices.SortFunc(out, func(a, b Member) int { return cmp.Compare(a.ID, b.ID) })
+	return out
+}
+
+// contacts says how long ago this server has heard of those that it hears of: the leader of all, others of the leader.
+func (s *Server) contacts(leader string) map[string]time.Duration {
+	contact := make(map[string]time.Duration)
+	for _, p := range s.raft.Progress() {
+		if !p.Heard.IsZero() {
+			contact[p.ID] = time.Since(p.Heard)
+		}
+	}
+	if age := s.raft.EvidenceAge(); leader != "" && leader != s.id && age >= 0 {
+		contact[leader] = age
+	}
+	return contact
+}
+
+// Transfer hands leadership to a voter, named by id or name; "": to whichever is best.
+func (s *Server) Transfer(ctx context.Context, to string) error {
+	id, err := s.voterNamed(to)
+	if err != nil {
+		return err
+	}
+	for try := 0; ; try++ {
+		rt := s.route()
+		switch {
+		case rt.local && id == s.id:
+			return nil
+		case rt.local:
+			err = s.raft.Transfer(ctx, id)
+		case rt.leader == "":
+			err = errNotLeader
+		case rt.leader == id && id != "":
+			return nil
+		default:
+			_, err = s.calls.Call(ctx, rt.leader, wire.MethodTransfer, wire.Transfer{To: id}.Append(nil))
+		}
+		if err == nil {
+			return nil
+		}
+		if gone := s.pause(ctx, &request{}, rt, try); gone != nil {
+			if errors.Is(gone, ErrClosed) {
+				return s.stopped()
+			}
+			return fmt.Errorf("%w: %w (%w)", ErrNoLeader, gone, err)
+		}
+	}
+}
+
+func (s *Server) voterNamed(to string) (id string, err error) {
+	if to == "" {
+		return "", nil
+	}
+	var found []string
+	for _, m := range s.Members() {
+		switch {
+		case m.ID == to && m.Voter:
+			return m.ID, nil
+		case m.Name == to && m.Voter:
+			found = append(found, m.ID)
+		}
+	}
+	switch len(found) {
+	case 0:
+		return "", fmt.Errorf("%w: no voter has this id or name", ErrInvalid)
+	case 1:
+		return found[0], nil
+	default:
+		return "", fmt.Errorf("%w: %d voters have this name: say the id", ErrInvalid, len(found))
+	}
+}
+
+// learnMembers is called on the FSM goroutine when the members in the state have changed.
+func (s *Server) learnMembers() {
+	select {
+	case s.learn <- struct{}{}:
+	default:
+	}
+}
+
+// keepPeers carries what the state says of the members to the address book and to the disk, from where a restart finds
+// its way back even when everybody has moved.
+func (s *Server) keepPeers() {
+	for {
+		select {
+		case <-s.learn:
+		case <-s.stop.Done():
+			return
+		}
+		var members []fsm.Member
+		s.replica.View(func(state *fsm.State) { members = state.Members() })
+		if len(members) == 0 {
+			continue
+		}
+		known := make([]gossip.Peer, len(members))
+		kept := make([]store.Peer, len(members))
+		for i, m := range members {
+			known[i] = gossip.Peer(m)
+			kept[i] = store.Peer(m)
+		}
+		s.gossip.Learn(known)
+		if err := s.store.SavePeers(kept); err != nil {
+			s.log.Warn("the addresses of the servers were not saved", "error", err)
+		}
+	}
+}
+
+// settling remembers the newest checkpoint that has been looked into.
+type settling struct {
+	mu   sync.Mutex
+	last uint64
+}
+
+func (x *settling) begin(index uint64) bool {
+	x.mu.Lock()
+	defer x.mu.Unlock()
+	if index <= x.last {
+		return false
+	}
+	x.last = index
+	return true
+}

@@ -1,0 +1,354 @@
+package server
+
+import (
+	"context"
+	"encoding/hex"
+	"errors"
+	"fmt"
+	"log/slog"
+	"os"
+	"sync"
+	"time"
+
+	"github.com/coordcell/coord/fsm"
+	"github.com/coordcell/coord/internal/calls"
+	"github.com/coordcell/coord/internal/expiry"
+	"github.com/coordcell/coord/internal/failstop"
+	"github.com/coordcell/coord/internal/forming"
+	"github.com/coordcell/coord/internal/gossip"
+	"github.com/coordcell/coord/internal/hub"
+	"github.com/coordcell/coord/internal/lease"
+	"github.com/coordcell/coord/internal/raftnode"
+	"github.com/coordcell/coord/internal/replica"
+	"github.com/coordcell/coord/internal/store"
+	"github.com/coordcell/coord/transport"
+)
+
+// Config says what server to start. The public package has checked it and filled in the defaults.
+type Config struct {
+	Name, Cell        string
+	Dir               string
+	InMemory          bool
+	Listen, Advertise string
+	Join              []string
+	Expect            int
+	ElectionTimeout   time.Duration
+	Limits            Limits
+	Logger            *slog.Logger
+	Network           transport.Network
+
+	// Applied and LeaderChanged are told what happens. They must not block.
+	Applied       func(out *fsm.Output, since func(fsm.Revision) time.Duration)
+	LeaderChanged func(leader string, term uint64)
+}
+
+// laboratory is a Network that decides more than the network: in tests, what an InMemory server keeps its things in, so
+// that it can be started again, and raft's CommitTimeout.
+type laboratory interface {
+	Disk(listen string) *store.Disk
+	CommitTimeout() time.Duration
+}
+
+// Server is one node. All methods may be called concurrently.
+type Server struct {
+	cfg  Config
+	id   string
+	name string
+	log  *slog.Logger
+
+	endpoint transport.Endpoint
+	mux      *transport.Mux
+	ports    *ports
+	store    *store.Store
+	trip     *failstop.Switch
+	gossip   *gossip.Gossip
+	calls    *calls.Exchange
+	raft     *raftnode.Node
+	replica  *replica.Replica
+	hub      *hub.Hub
+	expiry   *expiry.Table
+	packer   *packer
+	renewer  *lease.Renewer
+
+	sessions sessions
+	own      *own
+	rounds   rounds
+	guests   guests
+	lead     *leadership
+	settling settling
+	forming  *forming.Forming
+
+	learn  chan struct{} // of one: the members in the state have changed
+	opened chan struct{} // closed when every part has been made
+
+	stop   context.Context // ends when the node begins to stop
+	halt   context.CancelFunc
+	mu     sync.Mutex
+	tasks  sync.WaitGroup // see Go
+	ending bool           // no further tasks
+	err    error          // why it has stopped
+	once   sync.Once
+	done   chan struct{}
+}
+
+// LeastTTL is the shortest TTL of a session: a failover, which may take a few election timeouts, must end no session.
+func LeastTTL(election time.Duration) time.Duration { return max(time.Second, 4*election) }
+
+// Start opens the directory and the port, and goes on to find, form or join the cell in the background.
+func Start(ctx context.Context, cfg Config) (*Server, error) {
+	s := &Server{
+		cfg: cfg, log: cfg.Logger, trip: failstop.New(), done: make(chan struct{}),
+		own: newOwn(), lead: newLeadership(), learn: make(chan struct{}, 1), opened: make(chan struct{}),
+	}
+	s.stop, s.halt = context.WithCancel(context.Background())
+	if err := s.open(ctx); err != nil {
+		s.halt()
+		s.release()
+		return nil, err
+	}
+	s.run()
+	return s, nil
+}
+
+// open makes the parts, in the order in which they need each other. What it has made when it fails, release undoes.
+func (s *Server) open(ctx context.Context) error {
+	if err := s.openStore(); err != nil {
+		return err
+	}
+	s.id = s.store.ID()
+	if s.cfg.Name == "" {
+		s.cfg.Name = defaultName(s.id)
+	}
+	s.name = s.cfg.Name
+	s.log = s.log.With("node", s.name)
+	var err error
+	if s.endpoint, err = s.cfg.Network.Listen(ctx, s.cfg.Listen); err != nil {
+		return err
+	}
+	if s.cfg.Advertise == "" {
+		s.cfg.Advertise = advertised(s.endpoint.Addr())
+	}
+	cellID, _ := s.store.CellID()
+	s.mux, err = transport.NewMux(s.endpoint, transport.MuxConfig{
+		Cell: s.cfg.Cell, Node: s.id, Boot: bootID(), CellID: cellID, Logger: s.log,
+	})
+	if err != nil {
+		return fmt.Errorf("%w: %w", ErrInvalid, err)
+	}
+	s.endpoint = nil // the mux's
+	s.ports = openPorts(s.mux)
+
+	s.replica = replica.New(replica.Config{
+		Applied: s.applied, Restored: s.restored, Hashed: s.hashed, Mismatch: s.mismatch, Now: s.now,
+	})
+	s.hub = hub.New(hub.Config{
+		Source: s.replica, Fresh: s.EvidenceAge,
+		StaleAfter: 2 * s.cfg.ElectionTimeout, Progress: min(time.Second, s.cfg.ElectionTimeout),
+	})
+	s.expiry = expiry.New(expiry.Config{Now: s.now, Evidence: s.evidence, Propose: s.expire})
+	s.renewer = lease.NewRenewer(s.now, s.keepAlive)
+	s.packer = newPacker(s.write)
+	if err := s.openGossip(); err != nil {
+		return err
+	}
+	if err := s.openForming(); err != nil {
+		return err
+	}
+	var commitTimeout time.Duration
+	if lab, ok := s.cfg.Network.(laboratory); ok {
+		commitTimeout = lab.CommitTimeout()
+	}
+	s.raft, err = raftnode.Open(raftnode.Config{
+		ID: s.id, Streams: raftnode.Streams(s.id, s.ports.raft(s.gossip.Lookup)),
+		Logs: s.store.Logs(), Stable: s.store.Stable(), Snapshots: s.store.Snapshots(),
+		Machine: machine{s.replica, s.opened}, Switch: s.trip,
+		ElectionTimeout: s.cfg.ElectionTimeout, CommitTimeout: commitTimeout,
+		TermStart: s.termStart, Activated: s.activated, Deactivated: s.deactivated, Logger: s.log,
+	})
+	if err != nil {
+		return err
+	}
+	s.calls = calls.New(calls.Config{
+		Mux: s.mux, Directory: s.gossip, Handler: s.serve, Switch: s.trip,
+		Logger: s.log, Timeout: s.cfg.ElectionTimeout,
+	})
+	s.ports.pumps.Go(s.calls.Serve)
+	close(s.opened)
+	return nil
+}
+
+func (s *Server) openStore() (err error) {
+	opts := store.Options{Cell: s.cfg.Cell, Switch: s.trip, OnStall: s.stalled, Logger: s.log}
+	lab, inLab := s.cfg.Network.(laboratory)
+	switch {
+	case s.cfg.InMemory && inLab:
+		s.store, err = store.OpenDisk(lab.Disk(s.cfg.Listen), opts)
+	case s.cfg.InMemory:
+		s.store, err = store.InMemory(opts)
+	default:
+		s.store, err = store.Open(s.cfg.Dir, opts)
+	}
+	switch {
+	case errors.Is(err, store.ErrDirInUse):
+		return fmt.Errorf("%w: %w", ErrDirInUse, err)
+	case errors.Is(err, store.ErrWrongCell):
+		return fmt.Errorf("%w: %w", ErrWrongCell, err)
+	default:
+		return err
+	}
+}
+
+// run starts what goes on in the background.
+func (s *Server) run() {
+	s.Go(func() { s.packer.run(s.stop) })
+	s.Go(func() { s.renewer.Run(s.stop) })
+	s.Go(s.tick)
+	s.Go(s.followLeader)
+	s.Go(s.watch)
+	s.Go(s.keepPeers)
+	s.Go(s.form)
+}
+
+// tick ends leases whose time is up every 100 ms: timers stand still while the machine sleeps.
+func (s *Server) tick() {
+	t := time.NewTicker(100 * time.Millisecond)
+	defer t.Stop()
+	for {
+		select {
+		case <-t.C:
+			s.renewer.Tick()
+		case <-s.stop.Done():
+			return
+		}
+	}
+}
+
+// followLeader tells of changes of the leader.
+func (s *Server) followLeader() {
+	lastLeader, lastTerm := "", uint64(0)
+	for {
+		changed := s.raft.LeaderChanged()
+		leader, term := s.raft.Leader()
+		if s.cfg.LeaderChanged != nil && (leader != lastLeader || term != lastTerm) {
+			s.cfg.LeaderChanged(leader, term)
+		}
+		lastLeader, lastTerm = leader, term
+		select {
+		case <-changed:
+		case <-s.stop.Done():
+			return
+		}
+	}
+}
+
+// watch stops the node when its switch is thrown.
+func (s *Server) watch() {
+	select {
+	case <-s.trip.Tripped():
+		go s.end(s.trip.Err()) // end waits for this goroutine
+	case <-s.stop.Done():
+	}
+}
+
+// stalled is called when the disk does not answer: whoever leads hands leadership on before the switch is thrown.
+func (s *Server) stalled() {
+	select {
+	case <-s.opened:
+		s.raft.Stall()
+	default:
+	}
+}
+
+// fail throws the switch: nothing leaves this node any more.
+func (s *Server) fail(err error) { s.trip.Trip(err) }
+
+// Go runs f on a goroutine that Close waits for. False: the node is stopping, and f will not be run.
+func (s *Server) Go(f func()) bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.ending {
+		return false
+	}
+	s.tasks.Go(f)
+	return true
+}
+
+// ID is the node's id.
+func (s *Server) ID() string { return s.id }
+
+// Name is what people call it.
+func (s *Server) Name() string { return s.name }
+
+// Addr is the address it listens on.
+func (s *Server) Addr() string { return s.mux.Addr() }
+
+// Hub serves watches.
+func (s *Server) Hub() *hub.Hub { return s.hub }
+
+// Stopping is closed when the node begins to stop.
+func (s *Server) Stopping() <-chan struct{} { return s.stop.Done() }
+
+// EvidenceAge is the age of the last proof of a leader; very long if there never was one.
+func (s *Server) EvidenceAge() time.Duration {
+	if age := s.raft.EvidenceAge(); age >= 0 {
+		return age
+	}
+	return 1<<63 - 1
+}
+
+// write has an entry written to the log, and returns when it has been applied here.
+func (s *Server) write(ctx context.Context, entry []byte) error {
+	err := s.raft.Propose(ctx, entry)
+	if errors.Is(err, raftnode.ErrNotProposed) {
+		return fmt.Errorf("%w: %w", errNotSent, err)
+	}
+	return err
+}
+
+// now is the lease clock.
+func (s *Server) now() time.Duration { return s.mux.Now() }
+
+func (s *Server) leastTTL() time.Duration { return LeastTTL(s.cfg.ElectionTimeout) }
+
+func (s *Server) params() (p fsm.Params) {
+	s.replica.View(func(state *fsm.State) { p = state.Params() })
+	return p
+}
+
+// evidence waits for proof, from after the call, that this server still leads the term.
+func (s *Server) evidence(ctx context.Context, term uint64) error {
+	return s.raft.WaitEvidence(ctx, term, s.raft.Stamp(), true)
+}
+
+// machine is what raft drives.
+type machine struct {
+	*replica.Replica
+	opened <-chan struct{}
+}
+
+// Apply waits until every part that an entry may touch has been made.
+func (m machine) Apply(index, term uint64, data []byte) (*[16]byte, error) {
+	<-m.opened
+	return m.Replica.Apply(index, term, data)
+}
+
+func (m machine) Snapshot() (raftnode.Snapshot, error) { return m.Replica.Snapshot(), nil }
+
+// defaultName is the host's name and a part of the node's id.
+func defaultName(id string) string {
+	host, err := os.Hostname()
+	if err != nil || host == "" {
+		host = "node"
+	}
+	if len(host) > 100 {
+		host = host[:100]
+	}
+	return host + "-" + id[:min(6, len(id))]
+}
+
+func hexID(id [16]byte) string {
+	if id == [16]byte{} {
+		return ""
+	}
+	return hex.EncodeToString(id[:])
+}

@@ -1,0 +1,348 @@
+package server
+
+import (
+	"context"
+	"crypto/rand"
+	"errors"
+	"fmt"
+	"sync"
+	"time"
+
+	"github.com/coordcell/coord/fsm"
+	"github.com/coordcell/coord/internal/lease"
+	"github.com/coordcell/coord/internal/replica"
+)
+
+// SessionOptions say what session to open.
+type SessionOptions struct {
+	TTL   time.Duration
+	Label string
+}
+
+// Session is a session of this process.
+type Session struct {
+	srv    *Server
+	id     fsm.SessionID
+	ttl    time.Duration
+	lease  *lease.Lease
+	author author
+
+	closing sync.Once
+	closed  chan struct{} // the cell knows, or has ended the session by itself by now
+}
+
+// OpenSession opens a session for the program.
+func (s *Server) OpenSession(ctx context.Context, o SessionOptions) (*Session, error) {
+	if o.TTL < s.leastTTL() || o.TTL > s.cfg.Limits.MaxTTL {
+		return nil, fmt.Errorf("%w: TTL %v: must be %v (1s, or 4 × ElectionTimeout) … Limits.MaxTTL, %v",
+			ErrInvalid, o.TTL, s.leastTTL(), s.cfg.Limits.MaxTTL)
+	}
+	if err := s.cfg.Limits.CheckPrefix("label", o.Label); err != nil {
+		return nil, err
+	}
+	return s.openSession(ctx, o, false)
+}
+
+// openSession opens a session. Its lease counts from the first attempt that left, whichever was answered: the leader
+// may have begun to count then. An answer that comes after that lease has run out is worth nothing; the session it
+// made ends by itself, and another one is asked for.
+func (s *Server) openSession(ctx context.Context, o SessionOptions, internal bool) (*Session, error) {
+	for {
+		cmd := fsm.OpenSession{TTL: int64(o.TTL), Label: o.Label, Node: s.id, Internal: internal}
+		if _, err := rand.Read(cmd.Nonce[:]); err != nil {
+			return nil, err
+		}
+		var sent time.Duration
+		late := make(chan struct{})
+		var timer *time.Timer
+		r := request{key: replica.Key{Nonce: cmd.Nonce}, cmd: cmd, over: late, cause: func() error { return errTooLate }}
+		r.leaving = func() {
+			sent = s.now()
+			timer = time.AfterFunc(o.TTL, func() { close(late) })
+		}
+		res, err := s.submit(ctx, &r)
+		if timer != nil {
+			timer.Stop()
+		}
+		switch {
+		case errors.Is(err, errTooLate):
+			continue
+		case err != nil:
+			return nil, err
+		case res.Code == fsm.LimitReached:
+			return nil, fmt.Errorf("%w: the cell has Limits.Sessions, %d", ErrLimit, s.params().Sessions)
+		case res.Code != fsm.OK:
+			return nil, fmt.Errorf("%w: the cell refused the session (%d)", ErrInvalid, res.Code)
+		}
+		if x, ok := s.newSession(res.Session, o.TTL, sent); ok {
+			return x, nil
+		}
+	}
+}
+
+// newSession begins to keep a session alive. It reports false if its lease has run out already, or if the node is
+// being closed, which the next attempt will find.
+func (s *Server) newSession(id fsm.SessionID, ttl time.Duration, sent time.Duration) (*Session, bool) {
+	x := &Session{srv: s, id: id, ttl: ttl, closed: make(chan struct{}), lease: lease.New(ttl, s.now, sent)}
+	if !x.lease.Alive() || !s.sessions.add(x) {
+		x.lease.End(ErrClosed)
+		return nil, false
+	}
+	context.AfterFunc(x.lease.Context(), func() { s.sessions.remove(x) })
+	s.renewer.Add(id, x.lease)
+	return x, true
+}
+
+// ID is the session's id.
+func (x *Session) ID() fsm.SessionID { return x.id }
+
+// TTL is the session's TTL.
+func (x *Session) TTL() time.Duration { return x.ttl }
+
+// Lease is how long this process may act for the session.
+func (x *Session) Lease() *lease.Lease { return x.lease }
+
+// Change makes a change of the session, once however often it has to be sent, and returns what the cell answered.
+// Errors: the session's, ctx's with ErrNoLeader or ErrOutcomeUnknown, ErrClosed, ErrLimit.
+func (x *Session) Change(ctx context.Context, build func(fsm.Change) fsm.Command) (fsm.Result, error) {
+	if err := x.lease.Err(); err != nil {
+		return fsm.Result{}, err
+	}
+	c := x.author.begin(x.id)
+	res, attempts, err := x.submit(ctx, c, build(c))
+	if err != nil {
+		return res, err
+	}
+	if res.Code == fsm.UnknownSession && attempts > 1 {
+		return res, fmt.Errorf("%w: %w", ErrOutcomeUnknown, ErrSessionExpired) // an earlier attempt may have been in time
+	}
+	return res, nil
+}
+
+// submit sends a numbered change until it is answered, and takes note of what that says about the session.
+func (x *Session) submit(ctx context.Context, c fsm.Change, cmd fsm.Command) (res fsm.Result, attempts int, err error) {
+	r := request{
+		key: replica.Key{Session: c.Session, Seq: c.Seq}, cmd: cmd,
+		over: x.lease.Done(), cause: x.lease.Err,
+	}
+	res, err = x.srv.submit(ctx, &r)
+	switch {
+	case err != nil:
+		x.author.abandoned(c)
+	case res.Code == fsm.UnknownSession:
+		x.lease.End(ErrSessionExpired) // the log has it that the session is gone
+	default:
+		x.author.answered(c)
+	}
+	return res, r.attempts, err
+}
+
+// LockRequest is what a Lock asks for.
+type LockRequest struct {
+	Name    string
+	Data    []byte
+	Try     bool
+	MaxWait time.Duration // 0: as long as ctx
+}
+
+// Lock waits until the session holds a lock. The result's code is OK with the token as its revision, Locked, or a
+// refusal. When it returns an error, what it may have left in the queue is withdrawn in the background: the number of
+// the request is refused from then on, so that not even a copy of it that is still under way can take the lock.
+func (x *Session) Lock(ctx context.Context, req LockRequest) (fsm.Result, error) {
+	if err := x.lease.Err(); err != nil {
+		return fsm.Result{}, err
+	}
+	waiting := ctx
+	if req.MaxWait > 0 {
+		var cancel context.CancelFunc
+		waiting, cancel = context.WithTimeoutCause(ctx, req.MaxWait, errMaxWait)
+		defer cancel()
+	}
+	c := x.author.begin(x.id)
+	res, attempts, err := x.submit(waiting, c, fsm.Lock{Change: c, Name: req.Name, Data: req.Data, Try: req.Try})
+	if err == nil {
+		return res, nil
+	}
+	if attempts == 0 {
+		if errors.Is(err, errMaxWait) {
+			return fsm.Result{Code: fsm.Locked}, nil
+		}
+		return fsm.Result{}, err
+	}
+	if errors.Is(err, errMaxWait) {
+		if res, ok := x.leaveQueue(ctx, c.Seq); ok {
+			return res, nil
+		}
+		err = nil
+	}
+	if x.lease.Alive() {
+		x.srv.Go(func() { x.withdraw(c.Seq) })
+	}
+	if err == nil {
+		return fsm.Result{Code: fsm.Locked}, nil
+	}
+	// Nothing is left to be unknown: whatever becomes of the request, it is being withdrawn.
+	var unknown *unknownError
+	if errors.As(err, &unknown) {
+		err = unknown.cause
+	}
+	return fsm.Result{}, err
+}
+
+// leaveQueue takes a request out of the queue that has waited long enough. If it has been granted meanwhile, so be it.
+func (x *Session) leaveQueue(ctx context.Context, target uint64) (fsm.Result, bool) {
+	ctx, cancel := context.WithTimeout(ctx, x.srv.cfg.ElectionTimeout)
+	defer cancel()
+	res, err := x.Change(ctx, func(c fsm.Change) fsm.Command {
+		return fsm.Withdraw{Change: c, Target: target, OnlyQueued: true}
+	})
+	switch {
+	case err != nil:
+		return fsm.Result{}, false
+	case res.Code == fsm.Granted:
+		return fsm.Result{Code: fsm.OK, Revision: res.Revision}, true
+	default:
+		return fsm.Result{Code: fsm.Locked}, true
+	}
+}
+
+// withdraw repeats until the cell knows that nobody wants the lock any more, or the session has ended.
+func (x *Session) withdraw(target uint64) {
+	_, err := x.Change(context.Background(), func(c fsm.Change) fsm.Command {
+		return fsm.Withdraw{Change: c, Target: target}
+	})
+	if err != nil && x.lease.Alive() {
+		x.srv.log.Warn("a lock request could not be withdrawn", "session", x.id, "request", target, "error", err)
+	}
+}
+
+// Release frees a grant in the background, and calls done, once, when the cell has answered or can answer no more. The
+// holder has stopped before it calls Release.
+func (x *Session) Release(name string, token fsm.Revision, done func(fsm.Result, error)) {
+	free := func() {
+		done(x.Change(context.Background(), func(c fsm.Change) fsm.Command {
+			return fsm.Unlock{Change: c, Name: name, Token: token}
+		}))
+	}
+	if !x.srv.Go(free) {
+		done(fsm.Result{}, ErrClosed)
+	}
+}
+
+// Close ends the session: first for this process, then for the cell, which is told in the background until it knows,
+// or until it must have ended the session by itself.
+func (x *Session) Close(ctx context.Context) error { return x.close(ctx, ErrSessionClosed) }
+
+func (x *Session) close(ctx context.Context, cause error) error {
+	x.closing.Do(func() {
+		live := x.lease.End(cause)
+		x.srv.renewer.Remove(x.id)
+		if !live || !x.srv.Go(x.tellClosed) {
+			close(x.closed)
+		}
+	})
+	select {
+	case <-x.closed:
+		return nil
+	default:
+	}
+	select {
+	case <-x.closed:
+		return nil
+	case <-ctx.Done():
+		return context.Cause(ctx)
+	}
+}
+
+func (x *Session) tellClosed() {
+	defer close(x.closed)
+	ctx, cancel := context.WithTimeout(context.Background(), x.ttl)
+	defer cancel()
+	c := x.author.begin(x.id)
+	r := request{key: replica.Key{Session: c.Session, Seq: c.Seq}, cmd: fsm.CloseSession{Change: c}}
+	if _, err := x.srv.submit(ctx, &r); err != nil {
+		x.srv.log.Debug("a closed session is left to expire", "session", x.id, "error", err)
+	}
+}
+
+// sessions are those that live in this process.
+type sessions struct {
+	mu     sync.Mutex
+	all    map[fsm.SessionID]*Session
+	closed bool
+}
+
+func (s *sessions) add(x *Session) bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.closed {
+		return false
+	}
+	if s.all == nil {
+		s.all = make(map[fsm.SessionID]*Session)
+	}
+	s.all[x.id] = x
+	return true
+}
+
+func (s *sessions) remove(x *Session) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	delete(s.all, x.id)
+}
+
+// close lets no further session be added, and returns those that there are.
+func (s *sessions) close() []*Session {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.closed = true
+	all := make([]*Session, 0, len(s.all))
+	for _, x := range s.all {
+		all = append(all, x)
+	}
+	return all
+}
+
+// own is the session under which this server makes the changes of calls that name none. It is opened when it is first
+// needed, and anew when it has ended.
+type own struct {
+	turn    chan struct{} // of one: held while a session is looked up or opened
+	session *Session
+}
+
+func newOwn() *own { return &own{turn: make(chan struct{}, 1)} }
+
+func (s *Server) ownSession(ctx context.Context) (*Session, error) {
+	select {
+	case s.own.turn <- struct{}{}:
+	case <-ctx.Done():
+		return nil, s.gaveUp(context.Cause(ctx), false, s.route().leader != "")
+	case <-s.stop.Done():
+		return nil, ErrClosed
+	}
+	defer func() { <-s.own.turn }()
+	if x := s.own.session; x != nil && x.lease.Alive() {
+		return x, nil
+	}
+	ttl := max(defaultOwnTTL, s.leastTTL())
+	x, err := s.openSession(ctx, SessionOptions{TTL: min(ttl, s.cfg.Limits.MaxTTL), Label: s.cfg.Name}, true)
+	if err == nil {
+		s.own.session = x
+	}
+	return x, err
+}
+
+// Change makes a change under this server's own session.
+func (s *Server) Change(ctx context.Context, build func(fsm.Change) fsm.Command) (fsm.Result, error) {
+	for {
+		x, err := s.ownSession(ctx)
+		if err != nil {
+			return fsm.Result{}, err
+		}
+		res, err := x.Change(ctx, build)
+		if err == nil && res.Code == fsm.UnknownSession {
+			continue // it had ended before its only attempt: nothing was changed
+		}
+		return res, err
+	}
+}

@@ -1,0 +1,299 @@
+package coord
+
+import (
+	"bytes"
+	"context"
+	"fmt"
+
+	"github.com/coordcell/coord/fsm"
+	"github.com/coordcell/coord/internal/server"
+)
+
+// KeyValue is a key as it stands.
+type KeyValue struct {
+	Key              string
+	Value            []byte
+	Created, Changed Revision
+	Session          SessionID // whose ephemeral key it is; 0: a plain one
+}
+
+// Listing is a part of the keys, sorted, as they were at one revision.
+type Listing struct {
+	Revision Revision
+	Keys     []KeyValue
+	More     bool // there are others behind the last one
+}
+
+// ReadOption is an option of Get and List.
+type ReadOption interface{ readOption(*readOptions) }
+
+type readOptions struct {
+	stale bool
+	limit int
+	after string
+}
+
+type readOptionFunc func(*readOptions)
+
+func (f readOptionFunc) readOption(o *readOptions) { f(o) }
+
+// Stale answers from this node's replica, however old it is, without asking anybody. Without it reads are linearizable:
+// they see every change that was acknowledged to anybody before the call.
+func Stale() ReadOption { return readOptionFunc(func(o *readOptions) { o.stale = true }) }
+
+// WithLimit lists at most n items, 1 … Limits.List, which is the default.
+func WithLimit(n int) ReadOption { return readOptionFunc(func(o *readOptions) { o.limit = n }) }
+
+// WithAfter lists what comes after key: pass the last key of a Listing to go on.
+func WithAfter(key string) ReadOption { return readOptionFunc(func(o *readOptions) { o.after = key }) }
+
+// WriteOption is an option of Put and Delete.
+type WriteOption interface{ writeOption(*fsm.Precondition) }
+
+type writeOptionFunc func(*fsm.Precondition)
+
+func (f writeOptionFunc) writeOption(o *fsm.Precondition) { f(o) }
+
+// IfRevision makes the write fail with ErrConflict unless the key's last change was r, which must be above 0.
+func IfRevision(r Revision) WriteOption {
+	return writeOptionFunc(func(o *fsm.Precondition) {
+		if r == 0 {
+			o.Absent = true // no key was changed at revision 0: never true together with the next line
+			r = 1
+		}
+		o.At = r
+	})
+}
+
+// IfAbsent makes a Put fail with ErrConflict if the key exists. On Delete it is ErrInvalid.
+func IfAbsent() WriteOption {
+	return writeOptionFunc(func(o *fsm.Precondition) { o.Absent = true })
+}
+
+// Condition is a condition of a Txn.
+type Condition struct{ c fsm.Condition }
+
+// KeyAt holds if the key's last change was rev.
+func KeyAt(key string, rev Revision) Condition {
+	return Condition{fsm.Condition{Kind: fsm.KeyAt, Key: key, Revision: rev}}
+}
+
+// KeyAbsent holds if there is no such key.
+func KeyAbsent(key string) Condition {
+	return Condition{fsm.Condition{Kind: fsm.KeyAbsent, Key: key}}
+}
+
+// ValueIs holds if the key exists and has this value.
+func ValueIs(key string, value []byte) Condition {
+	return Condition{fsm.Condition{Kind: fsm.ValueIs, Key: key, Value: value}}
+}
+
+// HeldBy holds if the lock name is held under this token, by a session that has not ended. Lock.Held makes one. It
+// makes a Txn on the cell's own keys safe against former holders, as a guard does for other resources.
+func HeldBy(name string, t Token) Condition {
+	return Condition{fsm.Condition{Kind: fsm.HeldBy, Key: name, Revision: Revision(t)}}
+}
+
+// Op is an operation of a Txn.
+type Op struct{ op fsm.Op }
+
+// OpPut writes a key.
+func OpPut(key string, value []byte) Op {
+	return Op{fsm.Op{Kind: fsm.OpPut, Key: key, Value: value}}
+}
+
+// OpDelete deletes a key. That there is none is no error: its result says Found false.
+func OpDelete(key string) Op { return Op{fsm.Op{Kind: fsm.OpDelete, Key: key}} }
+
+// OpGet reads a key, as the operations before it have left it.
+func OpGet(key string) Op { return Op{fsm.Op{Kind: fsm.OpGet, Key: key}} }
+
+// Txn is performed in one step of the log: Then if all conditions hold, Else otherwise.
+type Txn struct {
+	If         []Condition
+	Then, Else []Op
+}
+
+// TxnResult says what a Txn did.
+type TxnResult struct {
+	Succeeded bool // all conditions held
+	Revision  Revision
+	Results   []OpResult // one a performed operation, in order
+}
+
+// OpResult is what an operation found, wrote or removed.
+type OpResult struct {
+	Found bool
+	KeyValue
+}
+
+// Get reads a key. Errors: ErrKeyNotFound, ErrInvalid, ErrTooLarge (key), ErrNoLeader (ctx ended), ErrClosed.
+func (n *Node) Get(ctx context.Context, key string, opts ...ReadOption) (KeyValue, error) {
+	var o readOptions
+	for _, opt := range opts {
+		opt.readOption(&o)
+	}
+	err := n.limits.CheckName("key", key)
+	if err == nil && (o.limit != 0 || o.after != "") {
+		err = fmt.Errorf("%w: WithLimit and WithAfter are for List", ErrInvalid)
+	}
+	if err == nil {
+		err = n.fresh(ctx, o.stale)
+	}
+	if err != nil {
+		return KeyValue{}, wrap(err, "get %q", key)
+	}
+	var kv fsm.KeyValue
+	var found bool
+	n.srv.View(func(s *fsm.State) { kv, found = s.Get(key) })
+	if !found {
+		return KeyValue{}, wrap(ErrKeyNotFound, "get %q", key)
+	}
+	return keyValue(kv), nil
+}
+
+// List lists the keys that begin with prefix, sorted, at most Limits.List of them. Errors: ErrInvalid, ErrTooLarge
+// (prefix, WithAfter), ErrLimit (WithLimit), ErrNoLeader (ctx ended), ErrClosed.
+func (n *Node) List(ctx context.Context, prefix string, opts ...ReadOption) (Listing, error) {
+	o := readOptions{limit: n.limits.List}
+	for _, opt := range opts {
+		opt.readOption(&o)
+	}
+	err := n.limits.CheckPrefix("prefix", prefix)
+	if err == nil {
+		err = n.limits.CheckPrefix("WithAfter", o.after)
+	}
+	if err == nil && o.limit < 1 {
+		err = fmt.Errorf("%w: WithLimit(%d): must be 1 … %d", ErrInvalid, o.limit, n.limits.List)
+	}
+	if err == nil && o.limit > n.limits.List {
+		err = fmt.Errorf("%w: WithLimit(%d): must be 1 … Limits.List, %d", ErrLimit, o.limit, n.limits.List)
+	}
+	if err == nil {
+		err = n.fresh(ctx, o.stale)
+	}
+	if err != nil {
+		return Listing{}, wrap(err, "list %q", prefix)
+	}
+	state := n.srv.Clone()
+	kvs, more := state.List(prefix, o.after, o.limit)
+	l := Listing{Revision: state.Revision(), Keys: make([]KeyValue, len(kvs)), More: more}
+	for i, kv := range kvs {
+		l.Keys[i] = keyValue(kv)
+	}
+	return l, nil
+}
+
+// Put writes a plain key: it belongs to no session, whoever owned it before. It returns the revision of the change.
+// Errors: ErrConflict (options), ErrInvalid, ErrTooLarge (key, value), ErrLimit (keys), ErrNoLeader or
+// ErrOutcomeUnknown (ctx ended), ErrClosed.
+func (n *Node) Put(ctx context.Context, key string, value []byte, opts ...WriteOption) (Revision, error) {
+	return n.put(ctx, nil, false, key, value, opts)
+}
+
+// Delete deletes a key. It returns the revision of the change. Errors: ErrKeyNotFound, and as Put.
+func (n *Node) Delete(ctx context.Context, key string, opts ...WriteOption) (Revision, error) {
+	rev, err := n.delete(ctx, key, opts)
+	return rev, wrap(err, "delete %q", key)
+}
+
+// Txn performs t as one step of the log. What it puts are plain keys. Errors: ErrInvalid (malformed, contradictory),
+// ErrTooLarge (names, values), ErrLimit (operations, keys), ErrNoLeader or ErrOutcomeUnknown (ctx ended), ErrClosed.
+func (n *Node) Txn(ctx context.Context, t Txn) (TxnResult, error) {
+	return n.txn(ctx, nil, false, t)
+}
+
+func (n *Node) fresh(ctx context.Context, stale bool) error {
+	if stale {
+		return n.Err()
+	}
+	return n.srv.Fresh(ctx)
+}
+
+// change makes a change under s, or under the node's own session if s is nil.
+func (n *Node) change(ctx context.Context, s *server.Session, build func(fsm.Change) fsm.Command) (fsm.Result, error) {
+	if s == nil {
+		return n.srv.Change(ctx, build)
+	}
+	return s.Change(ctx, build)
+}
+
+func (n *Node) put(ctx context.Context, s *server.Session, ephemeral bool, key string, value []byte, opts []WriteOption) (Revision, error) {
+	var cond fsm.Precondition
+	for _, opt := range opts {
+		opt.writeOption(&cond)
+	}
+	err := n.limits.CheckName("key", key)
+	if err == nil {
+		err = n.limits.CheckValue("value", value)
+	}
+	if err == nil && cond.Absent && cond.At != 0 {
+		err = fmt.Errorf("%w: IfRevision wants a revision above 0, and not together with IfAbsent", ErrInvalid)
+	}
+	if err != nil {
+		return 0, wrap(err, "put %q", key)
+	}
+	res, err := n.change(ctx, s, func(c fsm.Change) fsm.Command {
+		return fsm.Put{Change: c, Key: key, Value: value, Ephemeral: ephemeral, If: cond}
+	})
+	if err == nil {
+		err = codeError(res)
+	}
+	return res.Revision, wrap(err, "put %q", key)
+}
+
+func (n *Node) delete(ctx context.Context, key string, opts []WriteOption) (Revision, error) {
+	var cond fsm.Precondition
+	for _, opt := range opts {
+		opt.writeOption(&cond)
+	}
+	if err := n.limits.CheckName("key", key); err != nil {
+		return 0, err
+	}
+	if cond.Absent {
+		return 0, fmt.Errorf("%w: Delete with IfAbsent, or with IfRevision(0)", ErrInvalid)
+	}
+	res, err := n.change(ctx, nil, func(c fsm.Change) fsm.Command {
+		return fsm.Delete{Change: c, Key: key, If: cond}
+	})
+	if err == nil {
+		err = codeError(res)
+	}
+	return res.Revision, err
+}
+
+func (n *Node) txn(ctx context.Context, s *server.Session, ephemeral bool, t Txn) (TxnResult, error) {
+	cmd := fsm.Txn{Ephemeral: ephemeral}
+	for _, c := range t.If {
+		cmd.If = append(cmd.If, c.c)
+	}
+	for _, op := range t.Then {
+		cmd.Then = append(cmd.Then, op.op)
+	}
+	for _, op := range t.Else {
+		cmd.Else = append(cmd.Else, op.op)
+	}
+	if err := n.limits.CheckTxn(cmd); err != nil {
+		return TxnResult{}, wrap(err, "txn")
+	}
+	res, err := n.change(ctx, s, func(c fsm.Change) fsm.Command {
+		cmd.Change = c
+		return cmd
+	})
+	if err == nil {
+		err = codeError(res)
+	}
+	if err != nil {
+		return TxnResult{}, wrap(err, "txn")
+	}
+	out := TxnResult{Succeeded: res.Succeeded, Revision: res.Revision}
+	for _, r := range res.Ops {
+		out.Results = append(out.Results, OpResult{Found: r.Found, KeyValue: keyValue(r.KV)})
+	}
+	return out, nil
+}
+
+// keyValue copies: what the state holds is shared with every reader and must not be written to.
+func keyValue(kv fsm.KeyValue) KeyValue {
+	return KeyValue{Key: kv.Key, Value: bytes.Clone(kv.Value), Created: kv.Created, Changed: kv.Changed, Session: kv.Session}
+}
