@@ -107,15 +107,18 @@ func BenchmarkMillionLocks(b *testing.B) {
 	runtime.KeepAlive(r)
 }
 
+// BenchmarkSessions reports what an open session costs whose newest result is still kept.
 func BenchmarkSessions(b *testing.B) {
 	const sessions = 120_000
 	r := newReplica(b)
+	r.do(Generation{First: true, Params: Params{HistoryEvents: 16}})
 	before := liveHeap()
 	for i := range sessions {
 		o := OpenSession{TTL: 10e9, Label: fmt.Sprintf("worker-%d", i), Node: fmt.Sprintf("node-%012d", i)}
 		copy(o.Nonce[:], fmt.Sprint(i*7919%sessions))
 		id := r.result(r.do(o)).Session
-		r.do(Put{Change: Change{Session: id, Seq: 1}, Key: ""})
+		r.do(Put{Change: Change{Session: id, Seq: 1}, Key: "k"})
+		r.do(Put{Change: Change{Session: id, Seq: 2, Acks: []uint64{1}}, Key: "k"})
 	}
 	perSession := float64(liveHeap()-before) / sessions
 	for b.Loop() {

@@ -55,6 +55,7 @@ func TestCloneGoesItsOwnWay(t *testing.T) {
 	if s.Hash() != hash {
 		t.Error("the original has changed")
 	}
+	restored(t, s) // its derived part as well
 	if clone.Hash() == hash {
 		t.Error("the clone has not")
 	}

@@ -1,7 +1,9 @@
 package fsm
 
 import (
+	"fmt"
 	"iter"
+	"slices"
 	"testing"
 )
 
@@ -26,7 +28,38 @@ func restored(t testing.TB, s *State) *State {
 	if again.Hash() != s.Hash() {
 		t.Fatal("the restored state has another hash")
 	}
+	if diff := derivedDifference(s, again); diff != "" {
+		t.Fatalf("what is derived has drifted: %s", diff)
+	}
 	return again
+}
+
+// derivedDifference compares what no record carries: indexes and counters that Apply keeps up as it goes, and Restore
+// builds anew.
+func derivedDifference(a, b *State) string {
+	switch {
+	case a.users != b.users:
+		return fmt.Sprintf("%d and %d users", a.users, b.users)
+	case a.historyBytes != b.historyBytes:
+		return fmt.Sprintf("%d and %d bytes of history", a.historyBytes, b.historyBytes)
+	case !slices.Equal(a.ended.Keys(), b.ended.Keys()):
+		return "ended sessions"
+	case !slices.Equal(a.nonces.Items(), b.nonces.Items()):
+		return "nonces"
+	case !slices.Equal(a.holds.Items(), b.holds.Items()):
+		return "locks of sessions"
+	case !slices.Equal(a.owns.Items(), b.owns.Items()):
+		return "keys of sessions"
+	case !slices.Equal(a.waiting.Items(), b.waiting.Items()):
+		return "places of sessions"
+	case !slices.EqualFunc(a.locks.Values(), b.locks.Values(), func(a, b *lock) bool { return a.waiting == b.waiting }):
+		return "lengths of queues"
+	case !slices.EqualFunc(a.sessions.Values(), b.sessions.Values(), func(a, b *session) bool {
+		return a.end != 0 || a.outstanding == b.outstanding
+	}):
+		return "outstanding numbers"
+	}
+	return ""
 }
 
 // replica applies commands to a State, one or several an entry, with ascending indexes in term 1.

@@ -120,14 +120,7 @@ func (s *story) line(line string) {
 	if rev := s.state.Revision(); rev != before {
 		s.print("revision %s", s.rev(rev))
 	}
-	again, err := Restore(withNil(s.state.Records()))
-	if err != nil {
-		s.t.Fatalf("%q: %v", line, err)
-	}
-	if again.Hash() != s.state.Hash() {
-		s.t.Fatalf("%q: restored, the state has another hash", line)
-	}
-	s.state = again
+	s.state = restored(s.t, s.state)
 }
 
 // args are what a command of a script says: words, and name=value.
