@@ -180,15 +180,15 @@ func TestIdentityIsWrittenWhole(t *testing.T) {
 		t.Run(at, func(t *testing.T) {
 			dir := t.TempDir()
 			s := mustOpen(t, dir, Options{})
-			must(t, s.Adopt([16]byte{1}, []string{"old"}))
+			must(t, s.SaveRecord([]byte("old")))
 			s.v.(*directory).step = func(step string) error {
 				if step == at {
 					return killed
 				}
 				return nil
 			}
-			if err := s.Adopt([16]byte{2}, []string{"new"}); !errors.Is(err, killed) {
-				t.Fatalf("Adopt says %v", err)
+			if err := s.SaveRecord([]byte("new")); !errors.Is(err, killed) {
+				t.Fatalf("SaveRecord says %v", err)
 			}
 			wantTripped(t, s, killed)
 			must(t, s.Close())
@@ -196,10 +196,9 @@ func TestIdentityIsWrittenWhole(t *testing.T) {
 				t.Fatal(err)
 			}
 			again := mustOpen(t, dir, Options{})
-			id, set, ok := again.Forming()
 			want := map[string]string{"created": "old", "written": "old", "renamed": "new"}[at]
-			if !ok || set[0] != want || id[0] != map[string]byte{"old": 1, "new": 2}[want] || again.ID() != s.ID() {
-				t.Errorf("forming is %v, %v, %v; want %s", id, set, ok, want)
+			if got := string(again.Record()); got != want || again.ID() != s.ID() {
+				t.Errorf("the record is %q, want %q", got, want)
 			}
 		})
 	}
@@ -319,7 +318,7 @@ func TestHalfFormed(t *testing.T) {
 		if has, err := s.HasState(); !has || err != nil {
 			t.Errorf("a server that has heard of a term: %v, %v", has, err)
 		}
-		must(t, s.Adopt([16]byte{1}, []string{"a"}))
+		must(t, s.SaveRecord([]byte("adopted")))
 		s = reopen()
 		if has, err := s.HasState(); !has || !errors.Is(err, ErrHalfFormed) {
 			t.Errorf("a server that ended inside BootstrapCluster: %v, %v", has, err)
@@ -333,15 +332,11 @@ func TestHalfFormed(t *testing.T) {
 
 func TestCellIDIsFinal(t *testing.T) {
 	both(t, func(t *testing.T, s *Store, reopen func() *Store) {
-		must(t, s.Adopt([16]byte{1}, []string{"a"}))
-		must(t, s.Adopt([16]byte{2}, []string{"a"})) // the first attempt came to nothing
 		must(t, s.SetCellID([16]byte{2}))
 		s = reopen()
 		must(t, s.SetCellID([16]byte{2}))
-		for name, err := range map[string]error{"SetCellID": s.SetCellID([16]byte{3}), "Adopt": s.Adopt([16]byte{3}, []string{"a"})} {
-			if !errors.Is(err, ErrWrongCell) {
-				t.Errorf("%s says %v", name, err)
-			}
+		if err := s.SetCellID([16]byte{3}); !errors.Is(err, ErrWrongCell) {
+			t.Errorf("another cell: %v", err)
 		}
 		must(t, s.Switch().Err())
 	})

@@ -154,7 +154,10 @@ func (d *directory) openRaft(created bool, opts *Options) (raft.LogStore, values
 	} else if created && err == nil && info.Size() == 0 {
 		return nil, nil, fmt.Errorf("%w: %s is empty", ErrDamaged, path)
 	}
-	var err error
+	err := checkBolt(path)
+	if err != nil {
+		return nil, nil, fmt.Errorf("%s: %w", path, err)
+	}
 	d.bolt, err = raftboltdb.New(raftboltdb.Options{
 		Path:                    path,
 		MsgpackUseNewTimeFormat: true,

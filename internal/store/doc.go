@@ -3,7 +3,7 @@
 // # The directory
 //
 //	lock               held with flock for as long as a process has the directory open
-//	identity           node id, cell, cell id, forming record
+//	identity           node id, cell, cell id, record of forming
 //	peers              the last known addresses of other servers; a hint
 //	retired            if it exists, the directory must never be used again
 //	group-0/raft.db    bbolt file of raft-boltdb: the ballot (term and vote), and the log unless Options.Log says otherwise

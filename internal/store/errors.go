@@ -21,9 +21,10 @@ var (
 	// ErrClosed is the reason of a switch tripped by a call after Close.
 	ErrClosed = errors.New("store closed")
 
-	// ErrHalfFormed says that the process ended inside raft.BootstrapCluster: the term was written, the first log entry
-	// was not, and BootstrapCluster will refuse to run again. Storing that entry (index 1, term 1, the configuration of
-	// the forming record) completes it: every server of the set writes the same.
+	// ErrHalfFormed says that this server has a term and a record of forming, but no log: the process may have ended inside
+	// raft.BootstrapCluster, which writes the term first and refuses to run again. If the server belongs to the cell of that
+	// record, storing the first log entry (index 1, term 1, the configuration) completes it: every server of the set writes
+	// the same one.
 	ErrHalfFormed = errors.New("forming was interrupted")
 )
 

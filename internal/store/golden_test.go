@@ -20,7 +20,7 @@ const golden = "testdata/v1"
 var (
 	goldenIdentity = identity{
 		Node: "000102030405060708090a0b0c0d0e0f", Cell: "zürich", CellID: "101112131415161718191a1b1c1d1e1f", Ready: true,
-		Forming: &forming{CellID: "101112131415161718191a1b1c1d1e1f", Set: []string{"000102030405060708090a0b0c0d0e0f", "ff"}},
+		Forming: []byte("adopted"),
 	}
 	goldenPeers = []Peer{{ID: "ff", Name: "host-1", Addr: "10.0.0.1:7420"}, {ID: "fe", Name: "", Addr: "[::1]:7420"}}
 )

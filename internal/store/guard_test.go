@@ -169,8 +169,8 @@ func wantPoisoned(t testing.TB, s *Store) {
 	if last, err := s.Logs().LastIndex(); last != 20 && last != 14 || err != nil {
 		t.Errorf("last index %d, %v", last, err)
 	}
-	if err := s.Adopt([16]byte{1}, []string{"a"}); !errors.Is(err, s.Switch().Err()) {
-		t.Errorf("Adopt says %v", err)
+	if err := s.SaveRecord([]byte("late")); !errors.Is(err, s.Switch().Err()) {
+		t.Errorf("SaveRecord says %v", err)
 	}
 }
 

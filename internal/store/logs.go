@@ -155,7 +155,7 @@ func readLog(from raft.LogStore, index uint64, out *raft.Log) (found bool, err e
 	case errors.Is(err, raft.ErrLogNotFound):
 		return false, nil
 	case err != nil:
-		return false, err
+		return false, fmt.Errorf("%w: log entry %d: %w", ErrDamaged, index, err)
 	}
 	return true, unseal(out, index)
 }

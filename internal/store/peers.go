@@ -2,6 +2,7 @@ package store
 
 import (
 	"errors"
+	"fmt"
 	"io/fs"
 	"slices"
 )
@@ -9,6 +10,7 @@ import (
 const (
 	peersFile    = "peers"
 	peersVersion = 1
+	maxPeers     = 1024
 )
 
 // Peer is where another server was last seen.
@@ -21,6 +23,9 @@ type Peer struct {
 // SavePeers replaces the last known addresses of the other servers. They are hints: an error leaves the earlier ones,
 // and does not trip the switch; a stall does.
 func (s *Store) SavePeers(peers []Peer) error {
+	if len(peers) > maxPeers {
+		return fmt.Errorf("store: %d peers, the limit is %d", len(peers), maxPeers)
+	}
 	peers = slices.Clone(peers)
 	data, err := frame(peersFile, peersVersion, peers)
 	if err != nil {

@@ -205,7 +205,7 @@ func (s *Store) HasState() (bool, error) {
 		return true, nil
 	}
 	term := s.ballots.current().term
-	if _, _, forming := s.Forming(); forming && term > 0 {
+	if len(s.identity().Forming) > 0 && term > 0 {
 		return true, fmt.Errorf("%w: %s has term %d, and no log", ErrHalfFormed, s.v.path(""), term)
 	}
 	return term > 0, nil

@@ -117,7 +117,7 @@ func TestStoreKeepsEverything(t *testing.T) {
 		with.Index = 21
 		must(t, s.Logs().StoreLog(with))
 		snapshot(t, s, 10, 2, "state")
-		must(t, s.Adopt(cell, []string{"a", "b"}))
+		must(t, s.SaveRecord([]byte("adopted")))
 		must(t, s.SetCellID(cell))
 		must(t, s.SavePeers([]Peer{{ID: "b", Name: "bee", Addr: "127.0.0.1:7"}}))
 
@@ -128,8 +128,8 @@ func TestStoreKeepsEverything(t *testing.T) {
 		if got, ok := s.CellID(); !ok || got != cell {
 			t.Errorf("cell id is %v, %v", got, ok)
 		}
-		if got, set, ok := s.Forming(); !ok || got != cell || !reflect.DeepEqual(set, []string{"a", "b"}) {
-			t.Errorf("forming is %v, %v, %v", got, set, ok)
+		if got := s.Record(); string(got) != "adopted" {
+			t.Errorf("the record is %q", got)
 		}
 		if got := s.Peers(); !reflect.DeepEqual(got, []Peer{{ID: "b", Name: "bee", Addr: "127.0.0.1:7"}}) {
 			t.Errorf("peers are %v", got)
@@ -162,10 +162,13 @@ func TestStoreKeepsEverything(t *testing.T) {
 		if has, err := s.HasState(); !has || err != nil {
 			t.Errorf("state: %v, %v", has, err)
 		}
-		must(t, s.DropForming())
+		must(t, s.SaveRecord(nil))
 		s = reopen()
-		if _, _, ok := s.Forming(); ok {
-			t.Error("the forming record is still there")
+		if got := s.Record(); got != nil {
+			t.Errorf("the record is %q", got)
+		}
+		if err := s.SaveRecord(make([]byte, maxForming+1)); !contains(err, "65537 bytes, the limit is 65536") {
+			t.Errorf("a record that is too long: %v", err)
 		}
 		must(t, s.Switch().Err())
 	})
