@@ -112,8 +112,16 @@ func TestQueuedBytesAreBounded(t *testing.T) {
 		if _, err := a.Call(short, "b", echo, payload); !errors.Is(err, ErrNotSent) {
 			t.Errorf("%v", err)
 		}
+		short, cancel = context.WithTimeout(ctx, time.Second)
+		defer cancel()
+		if _, err := a.Call(short, "b", wire.MethodKeepAlive, nil); !errors.Is(err, ErrNoReply) {
+			t.Errorf("a renewal must not wait: %v", err)
+		}
 		net.HealAll()
 		wg.Wait()
+		if out := l.side.(*outbound); len(out.slots) != 0 {
+			t.Errorf("%d slots taken", len(out.slots))
+		}
 	})
 }
 
@@ -148,6 +156,53 @@ func TestRenewalsOvertake(t *testing.T) {
 		// What had left already, a window of the network and a portion, cannot be overtaken.
 		if at := slices.Index(order, wire.MethodKeepAlive); at < 0 || at > 40 || len(order) != 102 {
 			t.Errorf("the renewal was number %d of %d", at, len(order))
+		}
+	})
+}
+
+// An acknowledgement leaves before replies that were queued before it.
+func TestAcknowledgementsOvertake(t *testing.T) {
+	bubble(t, func(t *testing.T, net *transport.Memory, w *world) {
+		patient := func(c *Config) { c.Timeout = time.Minute }
+		a, b := w.node("a", patient), w.node("b", patient)
+		const n = 100
+		var mu sync.Mutex
+		replies, at := 0, -1
+		for range n {
+			if _, err := a.Stream(ctx, "b", later, nil, func(_ []byte, err error) {
+				mu.Lock()
+				defer mu.Unlock()
+				if err == nil {
+					replies++
+				}
+			}); err != nil {
+				t.Fatal(err)
+			}
+		}
+		var requests []*Request
+		for range n {
+			requests = append(requests, <-b.served)
+		}
+		net.CutOneWay("b", "a")
+		for _, r := range requests {
+			r.Reply(make([]byte, 64<<10))
+		}
+		if _, err := a.Stream(ctx, "b", wire.MethodKeepAlive, nil, func(_ []byte, err error) {
+			mu.Lock()
+			defer mu.Unlock()
+			if err == nil {
+				at = replies
+			}
+		}); err != nil {
+			t.Fatal(err)
+		}
+		time.Sleep(time.Second)
+		net.HealAll()
+		time.Sleep(time.Second)
+		mu.Lock()
+		defer mu.Unlock()
+		if at < 0 || at > 40 || replies != n {
+			t.Errorf("the acknowledgement came after %d of %d replies", at, replies)
 		}
 	})
 }

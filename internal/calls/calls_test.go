@@ -101,6 +101,12 @@ func (w *world) node(id string, change func(*Config)) *node {
 	return n
 }
 
+// addr is where the directory has a node.
+func (w *world) addr(id string) string {
+	addr, _ := w.book.Lookup(id)
+	return addr
+}
+
 func (n *node) stop() {
 	n.Close()
 	n.mux.Close()

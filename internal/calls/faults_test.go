@@ -108,6 +108,17 @@ func TestBackoff(t *testing.T) {
 		}
 		w.node("b", nil) // at another address
 		within(t, 1100*time.Millisecond, "reconnecting", func() { mustCall(t, a, "b") })
+
+		// All is forgiven after a while: one more failure is the first again.
+		time.Sleep(time.Minute)
+		mustCall(t, a, "b")
+		net.Kill(w.addr("b"))
+		time.Sleep(10 * time.Millisecond)
+		if _, err := a.Call(ctx, "b", echo, nil); !errors.Is(err, ErrNotSent) {
+			t.Errorf("%v", err)
+		}
+		w.node("b", nil)
+		within(t, 100*time.Millisecond, "reconnecting after one failure", func() { mustCall(t, a, "b") })
 	})
 }
 
@@ -211,6 +222,31 @@ func TestCloseWhileDialling(t *testing.T) {
 	})
 }
 
+// A thrown switch ends what is under way at once, although there is nothing to send.
+func TestSwitchClosesConnections(t *testing.T) {
+	bubble(t, func(t *testing.T, _ *transport.Memory, w *world) {
+		a, b := w.node("a", nil), w.node("b", nil)
+		failed := make(chan error)
+		go func() {
+			_, err := a.Call(ctx, "b", later, nil)
+			failed <- err
+		}()
+		r := <-b.served
+		time.Sleep(100 * time.Millisecond)
+		within(t, 10*time.Millisecond, "closing", func() {
+			b.sw.Trip(errors.New("disk broken"))
+			<-r.Done()
+			if err := <-failed; !errors.Is(err, ErrNoReply) {
+				t.Errorf("%v", err)
+			}
+		})
+		synctest.Wait()
+		if n := b.linkCount(); n != 0 {
+			t.Errorf("%d connections", n)
+		}
+	})
+}
+
 // G10, G11: nothing leaves a node whose switch was thrown: no request, and no reply to what came before.
 func TestG11_SwitchSilences(t *testing.T) {
 	bubble(t, func(t *testing.T, net *transport.Memory, w *world) {
@@ -265,10 +301,12 @@ func (w *world) stranger(t *testing.T, id string, to *node) net.Conn {
 
 func TestHostilePeerLosesItsConnectionOnly(t *testing.T) {
 	ping := "\x00\x00\x00\x01\x01\x06"
-	for name, bytes := range map[string]string{
-		"nothing":             "",
-		"half a head":         "\x00\x00",
-		"half a frame":        "\x00\x00\x01\x00\x01\x06",
+	silent := map[string]string{
+		"nothing":      "",
+		"half a head":  "\x00\x00",
+		"half a frame": "\x00\x00\x01\x00\x01\x06",
+	}
+	bad := map[string]string{
 		"empty frame":         "\x00\x00\x00\x00\x01",
 		"huge frame":          "\xff\xff\xff\xff\x01",
 		"frame over limit":    "\x00\x40\x00\x01\x01",
@@ -285,7 +323,8 @@ func TestHostilePeerLosesItsConnectionOnly(t *testing.T) {
 		"request twice":       "\x00\x00\x00\x0a\x01\x01\x01\xe9\x07\x00\x01\x01\xe9\x07\x00",
 		"good, then bad":      ping + "\x00\x00\x00\x01\x01\x09",
 		"http":                "GET / HTTP/1.1\r\n\r\n",
-	} {
+	}
+	test := func(name, bytes string, patience time.Duration) {
 		t.Run(name, func(t *testing.T) {
 			bubble(t, func(t *testing.T, _ *transport.Memory, w *world) {
 				a, b := w.node("a", nil), w.node("b", nil)
@@ -295,13 +334,19 @@ func TestHostilePeerLosesItsConnectionOnly(t *testing.T) {
 				if _, err := io.WriteString(c, bytes); err != nil {
 					t.Fatal(err)
 				}
-				within(t, noticed, "closing", func() { _, _ = io.Copy(io.Discard, c) })
+				within(t, patience, "closing", func() { _, _ = io.Copy(io.Discard, c) })
 				mustCall(t, a, "b")
 				if a.onlyLink(t) != before {
 					t.Error("another node's connection was closed")
 				}
 			})
 		})
+	}
+	for name, bytes := range silent {
+		test(name, bytes, noticed)
+	}
+	for name, bytes := range bad {
+		test(name, bytes, 50*time.Millisecond)
 	}
 }
 

@@ -112,7 +112,7 @@ func (p *peer) run(a *attempt) {
 	p.attempt = nil
 	if a.err != nil {
 		p.failed()
-	} else if a.out.alive() {
+	} else {
 		p.out = a.out
 	}
 	p.mu.Unlock()
