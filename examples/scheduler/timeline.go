@@ -20,7 +20,6 @@ type Timeline struct {
 	runner  map[string]Event     // by job: the latest "running"
 	ran     map[string]Event     // by job: the latest "ran"
 	last    map[string]time.Time // by job: the latest minute that is known to be recorded
-	refused []Event
 }
 
 func newTimeline(out io.Writer, clock Clock) *Timeline {
@@ -59,7 +58,6 @@ func (t *Timeline) Apply(e Event) {
 		}
 		t.recorded(e)
 	case "refused":
-		t.refused = append(t.refused, e)
 		t.Say(e.Who, "REFUSED %s of %s with token %d: %d was accepted before", e.Job, hhmm(e.Minute), e.Token, e.Highest)
 	case "exited":
 		t.session[e.Who] = false
