@@ -9,6 +9,9 @@ import (
 // entryVersion is the version of the envelope; each command in it has its own.
 const entryVersion = 1
 
+// Format is the newest format of log entries that this program reads. A leader says so in its TermStart.
+const Format = entryVersion
+
 // AppendEntry appends the log entry that carries cmds to dst. It fails only on a command of no known type; dst is
 // returned unchanged then.
 func AppendEntry(dst []byte, cmds []fsm.Command) ([]byte, error) {

@@ -155,6 +155,34 @@ func TestSnapshotNewer(t *testing.T) {
 	}
 }
 
+// What the sums do not tell, because whoever wrote it got them right.
+func TestSnapshotWellSummed(t *testing.T) {
+	write := func(magic string, format byte, miscount uint64) []byte {
+		var b bytes.Buffer
+		s := snapshotWriter{w: &b, buf: append([]byte(magic), 0, 0, 0, format)}
+		for _, r := range records() {
+			if err := s.add(r); err != nil {
+				t.Fatal(err)
+			}
+		}
+		s.count += miscount
+		if err := s.end(); err != nil {
+			t.Fatal(err)
+		}
+		return b.Bytes()
+	}
+	if _, err := readSnapshot(bytes.NewReader(write(snapshotMagic, 1, 0))); err != nil {
+		t.Fatal(err)
+	}
+	for name, b := range map[string][]byte{
+		"magic": write("coordsnq", 1, 0), "format 0": write(snapshotMagic, 0, 0), "count": write(snapshotMagic, 1, 1),
+	} {
+		if _, err := readSnapshot(bytes.NewReader(b)); !errors.Is(err, ErrMalformed) {
+			t.Errorf("%s: %v", name, err)
+		}
+	}
+}
+
 func TestSnapshotHugeChunk(t *testing.T) {
 	head := []byte(snapshotMagic + "\x00\x00\x00\x01")
 	for _, size := range []string{"\xff\xff\xff\xff", "\x0f\xff\xff\xff"} {
