@@ -71,6 +71,7 @@ func TestG3G5_AnswersOfNonvotersAreNoEvidence(t *testing.T) {
 		voters, others := c.nodes[:3], c.nodes[3:]
 		for _, m := range voters {
 			if m != old {
+				old.wire.slow(m.ID(), 400*time.Millisecond) // so that it does not hear of the election
 				m.wire.cut(old.ID(), true)
 				for _, o := range others {
 					m.wire.cut(o.ID(), true)
@@ -116,7 +117,7 @@ func TestG5_ReadIndexCoversWhatWasCommitted(t *testing.T) {
 
 func TestEvidenceRoundsAreShared(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		c := startCell(t, 3, 0, func(_ int, cfg *Config) { cfg.CommitTimeout, cfg.ElectionTimeout = time.Second, time.Minute })
+		c := startCell(t, 3, 0, func(_ int, cfg *Config) { cfg.CommitTimeout, cfg.ElectionTimeout = time.Second, 20*time.Second })
 		l := c.leader()
 		time.Sleep(2*time.Second + 3*time.Millisecond)
 		before := l.Stamp()

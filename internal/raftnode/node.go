@@ -36,7 +36,7 @@ type Node struct {
 
 	stopping chan struct{} // closed when Shutdown begins
 	stopped  chan struct{} // closed when nothing of the node runs any more
-	stopOnce sync.Once
+	closing  atomic.Bool
 	wg       sync.WaitGroup // the node's own goroutines but for inbound's
 }
 
@@ -146,7 +146,9 @@ func (n *Node) Done() <-chan struct{} { return n.stopped }
 // commit, and are then answered as unknown. It leaves the leadership where it is: see Transfer. Every call returns once
 // the node has stopped.
 func (n *Node) Shutdown() error {
-	n.stopOnce.Do(n.shutdown)
+	if n.closing.CompareAndSwap(false, true) {
+		n.shutdown()
+	}
 	<-n.stopped
 	return nil
 }
