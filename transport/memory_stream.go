@@ -33,12 +33,13 @@ func newMemStream(dialler, accepter *memEndpoint, near string) *memStream {
 	return s
 }
 
-// tear loses what is under way and resets both ends.
+// tear loses what is under way, but for a reset, and resets both ends.
 func (s *memStream) tear() {
 	for i := range s.ends {
-		f := &s.ends[i].out
-		f.discardUnderWay()
-		f.end(syscall.ECONNRESET)
+		if f := &s.ends[i].out; !f.reset {
+			f.discardUnderWay()
+			f.end(syscall.ECONNRESET)
+		}
 	}
 }
 
@@ -99,9 +100,7 @@ func (c *memConn) Write(b []byte) (int, error) {
 	m := c.s.m
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	lost := len(b) > 0 && !c.closed && (c.losesReply || m.chance(m.summary(c.ep.addr, c.peer.ep.addr).drop))
-	if lost {
-		c.losesReply = false
+	if len(b) > 0 && !c.out.ended && (c.losesReply || m.chance(c.out.faults().drop)) {
 		c.s.tear()
 	}
 	for n := 0; ; {
@@ -233,10 +232,9 @@ func (d *memDeadline) stop() {
 type flow struct {
 	from, to *memConn
 	queue    []segment
-	landed   int       // queue[:landed] can be read
-	flown    int       // queue[landed:flown] is in flight
-	size     int       // bytes in the queue
-	last     time.Time // when the last segment in flight lands; none lands before an earlier one
+	landed   int // queue[:landed] can be read
+	flown    int // queue[landed:flown] is in flight
+	size     int // bytes in the queue
 	timer    *time.Timer
 	stalled  time.Time // since when the link has been cut; zero: it is not
 	ended    bool      // nothing is written any more
@@ -246,7 +244,7 @@ type flow struct {
 type segment struct {
 	data []byte
 	end  error     // instead of data: io.EOF, or ECONNRESET
-	at   time.Time // when it lands, once in flight
+	at   time.Time // when it lands, once in flight, unless an earlier one is later
 }
 
 // push takes ownership of data.
@@ -281,7 +279,6 @@ func (f *flow) follow(now time.Time) (stalled bool) {
 	}
 	f.stalled = now
 	f.flown = f.landed
-	f.last = time.Time{}
 	f.arm(now)
 	return true
 }
@@ -291,11 +288,9 @@ func (f *flow) launch(now time.Time) {
 	if f.flown == len(f.queue) || f.from.ep.paused || !f.stalled.IsZero() {
 		return
 	}
-	if at := now.Add(f.faults().delay); at.After(f.last) {
-		f.last = at
-	}
+	at := now.Add(f.faults().delay)
 	for ; f.flown < len(f.queue); f.flown++ {
-		f.queue[f.flown].at = f.last
+		f.queue[f.flown].at = at
 	}
 	f.arm(now)
 }
@@ -372,7 +367,6 @@ func (f *flow) discardLanded() {
 
 func (f *flow) discardUnderWay() {
 	f.discard(f.landed, len(f.queue))
-	f.last = time.Time{}
 	f.arm(time.Now())
 	f.from.cond.Broadcast()
 }

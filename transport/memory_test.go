@@ -4,10 +4,10 @@ import (
 	"bytes"
 	"context"
 	"errors"
-	"fmt"
 	"io"
 	"net"
 	"os"
+	"sync/atomic"
 	"syscall"
 	"testing"
 	"testing/synctest"
@@ -15,141 +15,6 @@ import (
 
 	"github.com/coordcell/coord/transport"
 )
-
-const (
-	addrA = "10.0.0.1:7420"
-	addrB = "10.0.0.2:7420"
-	addrC = "10.0.0.3:7420"
-)
-
-// lab is a Memory in a bubble with three endpoints on three hosts.
-type lab struct {
-	*testing.T
-	*transport.Memory
-	a, b, c transport.Endpoint
-}
-
-func inLab(t *testing.T, body func(l lab)) {
-	t.Helper()
-	synctest.Test(t, func(t *testing.T) {
-		l := lab{T: t, Memory: transport.NewMemory()}
-		l.a, l.b, l.c = l.listen(addrA), l.listen(addrB), l.listen(addrC)
-		body(l)
-	})
-}
-
-func (l lab) listen(addr string) transport.Endpoint {
-	l.Helper()
-	e, err := l.Memory.Listen(context.Background(), addr)
-	if err != nil {
-		l.Fatal(err)
-	}
-	l.Cleanup(func() { e.Close() })
-	return e
-}
-
-func (l lab) stream(from, to transport.Endpoint) (dialled, accepted net.Conn) {
-	l.Helper()
-	dialled, err := from.Dial(context.Background(), to.Addr())
-	if err != nil {
-		l.Fatal(err)
-	}
-	accepted, err = to.Accept()
-	if err != nil {
-		l.Fatal(err)
-	}
-	return dialled, accepted
-}
-
-func (l lab) write(c net.Conn, s string) {
-	l.Helper()
-	if n, err := c.Write([]byte(s)); n != len(s) || err != nil {
-		l.Fatalf("Write: %d, %v", n, err)
-	}
-}
-
-// read wants s to arrive at c exactly after d.
-func (l lab) read(c net.Conn, s string, after time.Duration) {
-	l.Helper()
-	start := time.Now()
-	got := make([]byte, len(s))
-	if _, err := io.ReadFull(c, got); err != nil || string(got) != s {
-		l.Fatalf("read %q, %v, want %q", got, err, s)
-	}
-	if passed := time.Since(start); passed != after {
-		l.Errorf("%q arrived after %v, want %v", s, passed, after)
-	}
-}
-
-// silence wants nothing to arrive at c for d.
-func (l lab) silence(c net.Conn, d time.Duration) {
-	l.Helper()
-	c.SetReadDeadline(time.Now().Add(d))
-	if n, err := c.Read(make([]byte, 10)); !errors.Is(err, os.ErrDeadlineExceeded) {
-		l.Errorf("%d bytes arrived, %v, want silence", n, err)
-	}
-	c.SetReadDeadline(time.Time{})
-}
-
-// broken wants c to end with err, as soon as there is something to hear.
-func (l lab) broken(c net.Conn, want error) {
-	l.Helper()
-	c.SetReadDeadline(time.Now().Add(time.Hour))
-	if _, err := c.Read(make([]byte, 10)); !errors.Is(err, want) {
-		l.Errorf("Read: %v, want %v", err, want)
-	}
-	if _, err := c.Write([]byte("x")); want != io.EOF && !errors.Is(err, want) {
-		l.Errorf("Write: %v, want %v", err, want)
-	}
-}
-
-// packets counts what arrives at e within d.
-func (l lab) packets(e transport.Endpoint, d time.Duration) int {
-	l.Helper()
-	n := 0
-	ended := make(chan struct{})
-	go func() {
-		defer close(ended)
-		buf := make([]byte, 100)
-		for {
-			k, _, err := e.ReadPacket(buf)
-			if err != nil || string(buf[:k]) == "enough" {
-				return
-			}
-			n++
-		}
-	}()
-	time.Sleep(d)
-	// The counting ends with a packet from e to itself.
-	if err := e.WritePacket([]byte("enough"), e.Addr()); err != nil {
-		l.Fatal(err)
-	}
-	<-ended
-	return n
-}
-
-func (l lab) sendPackets(from, to transport.Endpoint, n int) {
-	l.Helper()
-	for i := range n {
-		if err := from.WritePacket(fmt.Appendf(nil, "%d", i), to.Addr()); err != nil {
-			l.Fatal(err)
-		}
-	}
-}
-
-// cannotDial wants a dial to wait for as long as its context lets it.
-func (l lab) cannotDial(from, to transport.Endpoint) {
-	l.Helper()
-	ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
-	defer cancel()
-	start := time.Now()
-	if _, err := from.Dial(ctx, to.Addr()); !errors.Is(err, context.DeadlineExceeded) {
-		l.Errorf("Dial: %v, want context.DeadlineExceeded", err)
-	}
-	if passed := time.Since(start); passed != time.Minute {
-		l.Errorf("Dial gave up after %v, want its minute", passed)
-	}
-}
 
 func TestMemoryTakesTime(t *testing.T) {
 	inLab(t, func(l lab) {
@@ -254,6 +119,18 @@ func TestMemoryCutOneWay(t *testing.T) {
 	})
 }
 
+// The way there is cut when the other end has answered already.
+func TestMemoryCutBehindADial(t *testing.T) {
+	inLab(t, func(l lab) {
+		time.AfterFunc(1500*time.Microsecond, func() { l.CutOneWay(addrA, addrB) })
+		near, far := l.stream(l.a, l.b)
+		l.write(near, "held")
+		l.silence(far, time.Minute)
+		l.Heal(addrA, addrB)
+		l.read(far, "held", time.Millisecond)
+	})
+}
+
 func TestMemoryPacketInFlightIsCutToo(t *testing.T) {
 	inLab(t, func(l lab) {
 		l.SetLatency(time.Second)
@@ -262,6 +139,12 @@ func TestMemoryPacketInFlightIsCutToo(t *testing.T) {
 		l.Cut(addrA, addrB)
 		if n := l.packets(l.b, 3*time.Second); n != 0 {
 			l.Errorf("%d packets arrived over a cut link", n)
+		}
+		l.sendPackets(l.a, l.b, 1)
+		time.Sleep(time.Second / 2)
+		l.Heal(addrA, addrB)
+		if n := l.packets(l.b, 3*time.Second); n != 0 {
+			l.Errorf("%d packets arrived that were sent over a cut link", n)
 		}
 	})
 }
@@ -343,6 +226,9 @@ func TestMemoryDropBreaksStreams(t *testing.T) {
 		l.write(far, "the other way")
 		l.read(near, "the other way", time.Millisecond)
 		l.write(near, "lost")
+		l.write(near, "and so is this, before the end has heard of the reset")
+		l.SetDrop(addrB, addrA, 1)
+		l.write(far, "and this")
 		l.broken(far, syscall.ECONNRESET)
 		l.broken(near, syscall.ECONNRESET)
 	})
@@ -361,7 +247,7 @@ func TestMemoryDuplicatesPackets(t *testing.T) {
 func TestMemoryLosesReplies(t *testing.T) {
 	inLab(t, func(l lab) {
 		near, far := l.stream(l.a, l.b)
-		_, other := l.stream(l.b, l.a) // dialled by b: a's replies
+		dialled, other := l.stream(l.b, l.a) // dialled by b: a's replies
 		l.LoseReplies(addrB)
 		l.write(near, "request")
 		l.read(far, "request", time.Millisecond)
@@ -369,6 +255,7 @@ func TestMemoryLosesReplies(t *testing.T) {
 		l.broken(near, syscall.ECONNRESET)
 		l.broken(far, syscall.ECONNRESET)
 		l.write(other, "not affected")
+		l.read(dialled, "not affected", time.Millisecond)
 
 		near, far = l.stream(l.a, l.b)
 		l.write(near, "again")
@@ -399,17 +286,29 @@ func TestMemoryPause(t *testing.T) {
 		}
 		l.write(second, "dialled during the pause")
 		l.cannotDial(l.b, l.a)
+		var handed atomic.Int32
+		accept := make(chan net.Conn, 1)
+		go func() {
+			c, _ := l.b.Accept()
+			handed.Add(1)
+			accept <- c
+		}()
+		go func() {
+			l.b.ReadPacket(make([]byte, 10))
+			handed.Add(1)
+		}()
+		time.Sleep(time.Minute)
+		if handed.Load() != 0 {
+			l.Error("a frozen process was handed a stream or a packet")
+		}
 
 		l.Resume(addrB)
 		l.read(far, "arrived before, and during the pause", 0)
 		l.read(near, "from the frozen one", time.Millisecond)
-		accepted, err := l.b.Accept()
-		if err != nil {
-			l.Fatal(err)
-		}
-		l.read(accepted, "dialled during the pause", 0)
-		if n := l.packets(l.b, 0); n != 5 {
-			l.Errorf("%d of 5 packets had gathered", n)
+		l.read(<-accept, "dialled during the pause", 0)
+		synctest.Wait() // one packet is taken by the goroutine above
+		if n := l.packets(l.b, 0); n != 4 {
+			l.Errorf("%d of 5 packets had gathered", n+1)
 		}
 		if n := l.packets(l.a, time.Second); n != 5 {
 			l.Errorf("%d of 5 packets left after the pause", n)
@@ -497,6 +396,13 @@ func TestMemoryBoundsWhatItHolds(t *testing.T) {
 		time.Sleep(time.Second)
 		if n := l.packets(l.b, 0); n > 1024 {
 			l.Errorf("%d packets were kept", n)
+		}
+		l.SetLatency(time.Minute)
+		l.sendPackets(l.a, l.b, 1024)
+		time.Sleep(time.Second)
+		l.sendPackets(l.a, l.b, 1024)
+		if n := l.packets(l.b, time.Hour); n != 1024 {
+			l.Errorf("%d packets were in flight at once", n)
 		}
 	})
 }
