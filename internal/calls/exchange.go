@@ -131,7 +131,7 @@ func (x *Exchange) Stream(ctx context.Context, peer string, method wire.Method, 
 	return func() { out.abandon(id) }, nil
 }
 
-// Serve accepts the connections of peers. It returns when the Mux is closed, and refuses everybody from Close on; its
+// Serve accepts the connections of peers; it is called once. It returns when the Mux is closed, and refuses everybody from Close on; its
 // caller waits for it, Close does not.
 func (x *Exchange) Serve() {
 	for {

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"log/slog"
 	"os"
 	"sync"
 	"sync/atomic"
@@ -72,6 +73,7 @@ func (l *link) open(x *Exchange, nc *transport.Conn, s side) error {
 	x.mu.Unlock()
 	if err := x.start(l.read, l.write); err != nil {
 		l.close(err)
+		nc.Close()
 		x.forget(l)
 		return err
 	}
@@ -81,7 +83,8 @@ func (l *link) open(x *Exchange, nc *transport.Conn, s side) error {
 // peerID is the id of the node at the other end.
 func (l *link) peerID() string { return l.nc.Peer().Node }
 
-// close closes the link. Only the first reason counts. The reader does the rest.
+// close closes the link. Only the first reason counts. It never waits, as closing a stream under a layer of encryption
+// may: a deadline that has passed ends reads and writes, and the reader does the rest.
 func (l *link) close(err error) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -94,7 +97,7 @@ func (l *link) closeLocked(err error) {
 	}
 	l.err = err
 	l.end()
-	l.nc.Close()
+	_ = l.nc.SetDeadline(time.Unix(1, 0))
 	l.urgent, l.normal = frames{}, frames{}
 }
 
@@ -143,12 +146,15 @@ func (l *link) full() <-chan struct{} {
 func (l *link) read() {
 	err := l.readFrames()
 	l.close(err)
+	l.nc.Close()
 	l.mu.Lock()
 	err = l.err
 	l.mu.Unlock()
+	level := slog.LevelDebug
 	if errors.Is(err, errFrame) || errors.Is(err, errSlow) {
-		l.x.cfg.Logger.Warn("calls: connection closed", "peer", l.peerID(), "error", err)
+		level = slog.LevelWarn
 	}
+	l.x.cfg.Logger.Log(l.ctx, level, "calls: connection closed", "peer", l.peerID(), "error", err)
 	l.side.lost(err)
 	l.x.forget(l)
 }
