@@ -201,13 +201,13 @@ type wire struct {
 	mu      sync.Mutex
 	isCut   map[string]bool
 	delay   map[string]time.Duration // of answers
-	noApply map[string]bool          // requests with entries get no further
-	appends func(*raft.AppendEntriesRequest)
+	handler bool                     // raft's heartbeat handler was installed
+	sent    func()                   // called with each request
 }
 
 func newWire(id string) *wire {
 	_, inner := raft.NewInmemTransportWithTimeout(raft.ServerAddress(id), election)
-	return &wire{InmemTransport: inner, isCut: make(map[string]bool), delay: make(map[string]time.Duration), noApply: make(map[string]bool)}
+	return &wire{InmemTransport: inner, isCut: make(map[string]bool), delay: make(map[string]time.Duration)}
 }
 
 func (w *wire) cut(id string, cut bool) {
@@ -227,6 +227,12 @@ func newSwitch() *failstop.Switch { return failstop.New() }
 var errCut = errors.New("cut")
 
 func (w *wire) before(id raft.ServerID) error {
+	w.mu.Lock()
+	sent := w.sent
+	w.mu.Unlock()
+	if sent != nil {
+		sent()
+	}
 	time.Sleep(latency)
 	w.mu.Lock()
 	cut := w.isCut[string(id)]
@@ -245,14 +251,13 @@ func (w *wire) after(id raft.ServerID) {
 	time.Sleep(d)
 }
 
+func (w *wire) SetHeartbeatHandler(func(raft.RPC)) { w.handler = true }
+
 func (w *wire) AppendEntriesPipeline(raft.ServerID, raft.ServerAddress) (raft.AppendPipeline, error) {
 	return nil, raft.ErrPipelineReplicationNotSupported
 }
 
 func (w *wire) AppendEntries(id raft.ServerID, a raft.ServerAddress, req *raft.AppendEntriesRequest, resp *raft.AppendEntriesResponse) error {
-	if w.appends != nil {
-		w.appends(req)
-	}
 	if err := w.before(id); err != nil {
 		return err
 	}

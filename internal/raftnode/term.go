@@ -12,8 +12,9 @@ import (
 // termStart is the entry that this node has to see applied before it acts as the leader of term. The nonce is the
 // term's, so that a proposal that is repeated counts whichever copy is applied.
 type termStart struct {
-	term  uint64
-	nonce [16]byte
+	term   uint64
+	nonce  [16]byte
+	active bool // it has been applied: copies of it count no more
 }
 
 // leadership is what LeaderChanged announces changes of.
@@ -146,9 +147,10 @@ func (n *Node) startTerm(term uint64) {
 func (n *Node) termStarted(nonce [16]byte, term uint64) {
 	n.termMu.Lock()
 	defer n.termMu.Unlock()
-	if nonce != n.start.nonce || term != n.start.term || n.active.Load() == term || !n.leading(term) || n.stopReason() != nil {
+	if n.start.active || nonce != n.start.nonce || term != n.start.term || !n.leading(term) || n.stopReason() != nil {
 		return
 	}
+	n.start.active = true
 	n.endActive(fmt.Errorf("%w: a later term has begun", ErrNotActive))
 	if n.cfg.Activated != nil {
 		n.cfg.Activated(term)
