@@ -186,7 +186,7 @@ func (d *demo) freezeRunner(ctx context.Context) error {
 	}
 	victim, held, from := working.Who, d.timeline.Held(working.Who), d.clock.Now()
 	d.timeline.session[victim] = false
-	d.timeline.Say(victim, "is frozen in %s of %s, token %d in hand; it runs %s", working.Job, hhmm(working.Minute), working.Token, jobNames(held))
+	d.timeline.Say(victim, "is frozen in %s of %s, token %s in hand; it runs %s", working.Job, hhmm(working.Minute), short(working.Token), jobNames(held))
 	if err := d.await(ctx, "others to take over from "+victim, func() bool {
 		return d.timeline.HandedOver(victim, held) && d.timeline.ran[d.slow].Token > working.Token
 	}); err != nil {

@@ -58,7 +58,7 @@ func (t *Timeline) Apply(e Event) {
 		}
 		t.recorded(e)
 	case "refused":
-		t.Say(e.Who, "REFUSED %s of %s with token %d: %d was accepted before", e.Job, hhmm(e.Minute), e.Token, e.Highest)
+		t.Say(e.Who, "REFUSED %s of %s with token %s: %s was accepted before", e.Job, hhmm(e.Minute), short(e.Token), short(e.Highest))
 	case "exited":
 		t.session[e.Who] = false
 	case "competes again":
@@ -80,10 +80,13 @@ func (t *Timeline) running(e Event) {
 		lastRun = "last run " + hhmm(e.Minute)
 	}
 	if known {
-		lastRun = fmt.Sprintf("after %s with %d, %s", before.Who, before.Token, lastRun)
+		lastRun = fmt.Sprintf("after %s with %s, %s", before.Who, short(before.Token), lastRun)
 	}
-	t.Say(e.Who, "runs %-15s token %d; %s", e.Job, e.Token, lastRun)
+	t.Say(e.Who, "runs %-15s token %s; %s", e.Job, short(e.Token), lastRun)
 }
+
+// short shows the end of a token. A cell begins with a great number; what differs from one grant to the next is its end.
+func short(t fence.Token) string { return fmt.Sprintf("…%06d", t%1_000_000) }
 
 func (t *Timeline) recorded(e Event) {
 	if e.Minute.After(t.last[e.Job]) {
@@ -144,7 +147,7 @@ func printStrips(w io.Writer, jobs []Job, runs []Run, windows []Window, after, u
 		switch {
 		case m.Minute()%10 == 0:
 			return "|"
-		case m.Minute()%10 <= 5: // the five cells after the bar
+		case m.Minute()%10 <= 5 && !until.Before(m.Truncate(10*time.Minute).Add(5*time.Minute)): // the five cells after the bar
 			return hhmm(m.Truncate(10 * time.Minute))[m.Minute()%10-1 : m.Minute()%10]
 		}
 		return " "
