@@ -184,14 +184,15 @@ type RemoveMember struct{ ID string }
 type Member struct{ ID, Name, Addr string }
 
 // Params are the numbers that Apply needs. They are part of the state: a replica never reads a configuration.
+// What is not positive in a Generation becomes the default.
 type Params struct {
-	HistoryEvents int // kept for watches
-	HistoryBytes  int
-	Sessions      int // users' sessions that may be open at once
-	Locks         int // names that may be held at once
-	Keys          int
-	Waiters       int // on one name
-	ReapStep      int // things of ended sessions handed on in one command
+	HistoryEvents int // kept for watches; default 500,000
+	HistoryBytes  int // the same in bytes; default 64 MiB
+	Sessions      int // users' sessions that may be open at once; default 1,000,000
+	Locks         int // names that may be held at once, or queued for while grants are held back; default 4,000,000
+	Keys          int // default 4,000,000
+	Waiters       int // on one name; default 100,000
+	ReapStep      int // things of ended sessions handed on in one command; default 1,000
 }
 
 func (OpenSession) command()  {}
