@@ -248,3 +248,15 @@ func TestDiskCopiesEntries(t *testing.T) {
 		t.Error("two disks have the same id")
 	}
 }
+
+// TestTermBehindLog: raft stores a term before any entry of it, so one that is behind was set back.
+func TestTermBehindLog(t *testing.T) {
+	d := NewDisk()
+	s := mustMount(t, d, Options{})
+	fill(t, s)
+	must(t, s.ballots.inner.Set(keyBallot, ballot{term: 1}.encode()))
+	must(t, s.Close())
+	if _, err := OpenDisk(d, Options{Cell: "test"}); !errors.Is(err, ErrDamaged) || !contains(err, "term 1") {
+		t.Errorf("OpenDisk says %v", err)
+	}
+}

@@ -1,6 +1,7 @@
 package store
 
 import (
+	"bytes"
 	"context"
 	"errors"
 	"fmt"
@@ -335,6 +336,25 @@ func TestStallOfMany(t *testing.T) {
 		}
 		close(h.release)
 		close(never)
+	})
+}
+
+// TestAbandonedMemory: what a hanging write still reads is not written to by those who go on.
+func TestAbandonedMemory(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		h := hang{OpWriteSnapshot, make(chan struct{})}
+		s := mustMount(t, NewDisk(), Options{Faults: Faults{Before: h.fault}, StallTimeout: time.Second})
+		out, err := createSnapshot(s)
+		must(t, err)
+		if _, err := out.Write(bytes.Repeat([]byte{1}, snapshotChunk)); !errors.Is(err, ErrStalled) {
+			t.Errorf("Write says %v", err)
+		}
+		out.Write(bytes.Repeat([]byte{2}, snapshotChunk-1))
+		close(h.release)
+		synctest.Wait()
+		if data := out.(*sink).inner.(*memSink).snap.data; len(data) != snapshotChunk || bytes.ContainsRune(data, 2) {
+			t.Errorf("%d bytes were written, or others than those that hung", len(data))
+		}
 	})
 }
 
