@@ -10,8 +10,8 @@ import (
 const (
 	version    = 1    // first byte of every message and record
 	maxString  = 1024 // bytes
-	maxServers = 128  // ids in one set
-	maxSets    = 64   // earlier sets of a record
+	maxServers = 32   // ids in one set
+	maxSets    = 24   // earlier sets of a record
 )
 
 var errMalformed = errors.New("forming: malformed message")

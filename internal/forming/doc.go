@@ -53,7 +53,7 @@
 //
 // # Joining
 //
-// The leader admits a server as a non-voter (decideAdmission) and makes it a voter once it has caught up, so that the
-// number of voters stays odd (decideStep). A new id that comes with the name of a known one asks to replace it, which is
+// The leader admits a server as a non-voter (see decideAdmission) and makes it a voter once it has caught up, so that the
+// number of voters stays odd (see decideStep). A new id that comes with the name of a known one asks to replace it, which is
 // granted only while the known one is dead and a majority of the voters is healthy.
 package forming

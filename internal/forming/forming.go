@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/coordcell/coord/internal/gossip"
+	"github.com/coordcell/coord/internal/wire"
 )
 
 // What makes it impossible for a server to get into a cell. Run returns errors that wrap them.
@@ -38,7 +39,7 @@ type Config struct {
 	Record         []byte // what Save was given last
 
 	// Ask calls a method of the server id and waits for the answer.
-	Ask  func(ctx context.Context, id, method string, payload []byte) ([]byte, error)
+	Ask  func(ctx context.Context, id string, method wire.Method, payload []byte) ([]byte, error)
 	View View
 	// Save writes the record; it is durable when Save returns.
 	Save func(record []byte) error
@@ -82,6 +83,9 @@ type Forming struct {
 
 // New prepares a server's part; Handle works from now on.
 func New(cfg Config) (*Forming, error) {
+	if cfg.Expect < 0 || cfg.Expect > maxServers {
+		return nil, fmt.Errorf("forming: Expect is %d, must be 0 to %d", cfg.Expect, maxServers)
+	}
 	record, err := DecodeRecord(cfg.Record)
 	if err != nil {
 		return nil, fmt.Errorf("record of adopted proposals: %w", err)
@@ -182,7 +186,7 @@ func (f *Forming) survey(ctx context.Context, me status) (answers []status, sile
 	ids = append(ids, me.Record.Servers...)
 	slices.Sort(ids)
 	ids = slices.DeleteFunc(slices.Compact(ids), func(id string) bool { return id == me.ID })
-	replies, errs := f.askAll(ctx, ids, MethodStatus, nil)
+	replies, errs := f.askAll(ctx, ids, wire.MethodQuery, nil)
 	for i, id := range ids {
 		s, err := decodeStatus(replies[i])
 		if errs[i] != nil {
@@ -203,7 +207,7 @@ func (f *Forming) survey(ctx context.Context, me status) (answers []status, sile
 }
 
 // askAll calls a method of each of ids at the same time.
-func (f *Forming) askAll(ctx context.Context, ids []string, method string, payload []byte) ([][]byte, []error) {
+func (f *Forming) askAll(ctx context.Context, ids []string, method wire.Method, payload []byte) ([][]byte, []error) {
 	ctx, cancel := context.WithTimeout(ctx, 2*f.cfg.ElectionTimeout)
 	defer cancel()
 	replies, errs := make([][]byte, len(ids)), make([]error, len(ids))
@@ -222,7 +226,7 @@ func (f *Forming) propose(ctx context.Context, p Proposal) {
 		return
 	}
 	others := slices.DeleteFunc(slices.Clone(p.Servers), func(id string) bool { return id == f.cfg.ID })
-	replies, errs := f.askAll(ctx, others, MethodAdopt, encodeProposal(p))
+	replies, errs := f.askAll(ctx, others, wire.MethodAdopt, encodeProposal(p))
 	for i, id := range others {
 		a, err := decodeAnswer(replies[i])
 		if err = errors.Join(errs[i], err); err != nil || !a.OK {
@@ -231,7 +235,7 @@ func (f *Forming) propose(ctx context.Context, p Proposal) {
 		}
 	}
 	// The others first: should this server vanish now, they do not depend on it.
-	f.askAll(ctx, others, MethodBootstrap, encodeProposal(p))
+	f.askAll(ctx, others, wire.MethodForm, encodeProposal(p))
 	f.bootstrap(p)
 }
 
@@ -278,7 +282,7 @@ func (f *Forming) askJoin(ctx context.Context, id string) (JoinReply, error) {
 	ctx, cancel := context.WithTimeout(ctx, 5*f.cfg.ElectionTimeout)
 	defer cancel()
 	req := JoinRequest{ID: f.cfg.ID, Name: f.cfg.Name, Addr: f.cfg.Addr, Cell: f.cfg.Cell}
-	b, err := f.cfg.Ask(ctx, id, MethodJoin, req.encode())
+	b, err := f.cfg.Ask(ctx, id, wire.MethodJoin, req.encode())
 	if err != nil {
 		return JoinReply{}, err
 	}

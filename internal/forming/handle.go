@@ -3,30 +3,32 @@ package forming
 import (
 	"context"
 	"fmt"
+
+	"github.com/coordcell/coord/internal/wire"
 )
 
-// Handle serves the methods of this package. It may be called at any time, also by servers of no or another cell.
-func (f *Forming) Handle(ctx context.Context, method string, payload []byte) ([]byte, error) {
+// Handle serves wire.MethodQuery, MethodAdopt, MethodForm and MethodJoin. It may be called at any time, also by servers of no or another cell.
+func (f *Forming) Handle(ctx context.Context, method wire.Method, payload []byte) ([]byte, error) {
 	switch method {
-	case MethodStatus:
+	case wire.MethodQuery:
 		return f.status().encode(), nil
-	case MethodAdopt, MethodBootstrap:
+	case wire.MethodAdopt, wire.MethodForm:
 		p, err := decodeProposal(payload)
 		if err != nil {
 			return nil, err
 		}
-		if method == MethodAdopt {
+		if method == wire.MethodAdopt {
 			return f.adopt(p).encode(), nil
 		}
 		return f.bootstrap(p).encode(), nil
-	case MethodJoin:
+	case wire.MethodJoin:
 		r, err := decodeJoinRequest(payload)
 		if err != nil {
 			return nil, err
 		}
 		return f.admit(ctx, r).encode(), nil
 	}
-	return nil, fmt.Errorf("forming: unknown method %q", method)
+	return nil, fmt.Errorf("forming: unknown method %d", method)
 }
 
 // status says where this server stands.

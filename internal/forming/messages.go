@@ -1,13 +1,5 @@
 package forming
 
-// Methods that Handle serves and Ask is called with.
-const (
-	MethodStatus    = "forming.status"
-	MethodAdopt     = "forming.adopt"
-	MethodBootstrap = "forming.bootstrap"
-	MethodJoin      = "forming.join"
-)
-
 // status is what a server says when asked: what it is and where it stands.
 type status struct {
 	ID, Name, Cell string

@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/coordcell/coord/internal/gossip"
+	"github.com/coordcell/coord/internal/wire"
 )
 
 // world is a set of servers with disks, and the network between them. It plays gossip and raft as far as forming sees
@@ -52,7 +53,6 @@ type server struct {
 	record       []byte
 	cellID       string
 	bootstrapped []string
-	admitted     map[string]bool // ids that its cell let in
 
 	forming *Forming // nil: it does not run
 	stop    context.CancelFunc
@@ -92,7 +92,7 @@ func (s *server) start() {
 	var f *Forming
 	f, err := New(Config{
 		ID: s.id, Name: s.name, Addr: s.id + ":1", Cell: "c", CellID: s.cellID, Expect: s.expect, Limits: s.limits, Record: s.record,
-		Ask: func(ctx context.Context, id, method string, b []byte) ([]byte, error) {
+		Ask: func(ctx context.Context, id string, method wire.Method, b []byte) ([]byte, error) {
 			return s.w.call(ctx, s, id, method, b)
 		},
 		View: s,
@@ -213,7 +213,7 @@ func (w *world) latency(limit time.Duration) time.Duration {
 }
 
 // call carries a request and its reply, with faults.
-func (w *world) call(ctx context.Context, from *server, to, method string, payload []byte) ([]byte, error) {
+func (w *world) call(ctx context.Context, from *server, to string, method wire.Method, payload []byte) ([]byte, error) {
 	if w.chance(&w.faults.double) {
 		w.tasks.Go(func() {
 			select {
@@ -237,7 +237,7 @@ func (w *world) call(ctx context.Context, from *server, to, method string, paylo
 	return b, err
 }
 
-func (w *world) deliver(ctx context.Context, from *server, to, method string, payload []byte) ([]byte, error) {
+func (w *world) deliver(ctx context.Context, from *server, to string, method wire.Method, payload []byte) ([]byte, error) {
 	w.mu.Lock()
 	o := w.servers[to]
 	if o == nil || o.forming == nil || o.cut != from.cut || o.mute {
