@@ -240,5 +240,7 @@ func (g *generator) odd(s *State) Command {
 	if !g.chance(max(1, g.rare/192)) { // 24 × 8 commands come here for one
 		return Reap{}
 	}
-	return Generation{First: g.chance(2), Cell: Nonce{byte(g.choose(9))}, Seconds: uint64(g.choose(3000)), Params: g.tight()}
+	return Generation{
+		First: g.chance(2), Cell: Nonce{byte(g.choose(9))}, Seconds: uint64(g.choose(3000)), Params: g.tight(),
+	}
 }

@@ -246,6 +246,27 @@ func TestG7_Outstanding(t *testing.T) {
 	}
 }
 
+// TestG7_TooManyAcks: a change that is malformed does nothing, not even acknowledge.
+func TestG7_TooManyAcks(t *testing.T) {
+	r := newReplica(t)
+	a := r.open("a")
+	r.do(Put{Change: Change{Session: a, Seq: 1}, Key: "k"})
+	put := Put{Change: Change{Session: a, Seq: 2, Acks: make([]uint64, MaxAcks+1)}, Key: "k"}
+	for i := range put.Acks {
+		put.Acks[i] = 1
+	}
+	if got := r.result(r.do(put)); got.Code != Malformed {
+		t.Errorf("%d acknowledgements: %+v", len(put.Acks), got)
+	}
+	if got := r.result(r.do(Put{Change: Change{Session: a, Seq: 1}, Key: "k"})); got.Code != OK {
+		t.Errorf("the result is gone: %+v", got)
+	}
+	put.Acks = put.Acks[:MaxAcks]
+	if got := r.result(r.do(put)); got.Code != OK {
+		t.Errorf("%d acknowledgements: %+v", len(put.Acks), got)
+	}
+}
+
 // TestG7_NumbersAreBounded: a caller that leaves gaps everywhere is stopped, and can still close.
 func TestG7_NumbersAreBounded(t *testing.T) {
 	if raceEnabled {

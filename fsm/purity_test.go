@@ -12,8 +12,8 @@ import (
 
 // pure are the packages that the machine may import: none of them knows the time, another goroutine or the world.
 var pure = map[string]bool{
-	"bytes": true, "cmp": true, "crypto/sha256": true, "encoding/binary": true, "errors": true, "fmt": true, "iter": true,
-	"math": true, "slices": true, "sort": true, "strings": true, "github.com/tidwall/btree": true,
+	"bytes": true, "cmp": true, "crypto/sha256": true, "encoding/binary": true, "errors": true, "fmt": true,
+	"iter": true, "math": true, "slices": true, "sort": true, "strings": true, "github.com/tidwall/btree": true,
 }
 
 // TestG10_Purity: what parts replicas, unless by a plain mistake, is a clock, a random number, another goroutine, or the

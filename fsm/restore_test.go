@@ -184,7 +184,8 @@ func TestHashSeesEverything(t *testing.T) {
 	}
 	for _, r := range []ResultRecord{{}, {Session: 1}, {Seq: 1}, {Name: "a"}, {Result: Result{Code: 1}},
 		{Result: Result{Revision: 1}}, {Result: Result{Session: 1}}, {Result: Result{Succeeded: true}},
-		{Result: Result{Limit: 1}}, {Result: Result{Ops: []OpResult{{}}}}, {Result: Result{Ops: []OpResult{{Found: true}}}},
+		{Result: Result{Limit: 1}}, {Result: Result{Ops: []OpResult{{}}}},
+		{Result: Result{Ops: []OpResult{{Found: true}}}},
 		{Result: Result{Ops: []OpResult{{KV: KeyValue{Key: "a"}}}}}} {
 		see(r)
 	}
@@ -197,7 +198,8 @@ func TestHashSeesEverything(t *testing.T) {
 	for _, r := range []KeyValue{{}, {Key: "a"}, {Value: []byte("a")}, {Created: 1}, {Changed: 1}, {Session: 1}} {
 		see(KeyRecord{r})
 	}
-	for _, r := range []Event{{}, {Type: 1}, {Key: "a"}, {Value: []byte("a")}, {Previous: []byte("a")}, {Revision: 1}, {Session: 1}} {
+	for _, r := range []Event{{}, {Type: 1}, {Key: "a"}, {Value: []byte("a")}, {Previous: []byte("a")}, {Revision: 1},
+		{Session: 1}} {
 		see(EventRecord{Event: r})
 	}
 	see(EventRecord{N: 1})
