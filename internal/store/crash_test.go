@@ -271,6 +271,23 @@ func TestLogHasNoGaps(t *testing.T) {
 	})
 }
 
+// TestDeleteMany: raft shortens its log by tens of thousands of entries at once, and bbolt deletes while it iterates.
+func TestDeleteMany(t *testing.T) {
+	both(t, func(t *testing.T, s *Store, reopen func() *Store) {
+		must(t, s.Stable().SetUint64([]byte(keyTerm), 2))
+		must(t, s.Logs().StoreLogs(entries(1, 5000, 2)))
+		snapshot(t, s, 4500, 2, "state")
+		must(t, s.Logs().DeleteRange(1, 4000))
+		must(t, s.Logs().DeleteRange(4900, 5000))
+		s = reopen()
+		first, _ := s.Logs().FirstIndex()
+		last, _ := s.Logs().LastIndex()
+		if first != 4001 || last != 4899 {
+			t.Errorf("the log is %d to %d", first, last)
+		}
+	})
+}
+
 // TestLogIsAppendedTo: what raft never does is a broken invariant, not a write.
 func TestLogIsAppendedTo(t *testing.T) {
 	for name, call := range map[string]func(*Store) error{
