@@ -37,7 +37,7 @@ func TestSleepsAreVirtual(t *testing.T) {
 		byDir[f.dir].add(f.ast)
 	}
 	for dir, p := range byDir {
-		p.findBubbles()
+		p.resolve()
 		for _, entry := range p.entries {
 			if sleepers()[dir] != "" || sleepers()[dir+" "+entry.Name.Name] != "" {
 				continue
@@ -52,6 +52,7 @@ func TestSleepsAreVirtual(t *testing.T) {
 
 // testPackage is the tests of one folder.
 type testPackage struct {
+	files   []*ast.File
 	entries []*ast.FuncDecl       // what go test runs
 	funcs   map[string][]ast.Node // bodies by name: functions, methods, and literals that have one
 	bubbles map[string]bool       // functions that run what they are given in a bubble
@@ -72,12 +73,7 @@ func (p *testPackage) add(file *ast.File) {
 		}
 		p.funcs[fn.Name.Name] = append(p.funcs[fn.Name.Name], fn)
 	}
-	ast.Inspect(file, func(node ast.Node) bool {
-		for name, literal := range named(node) {
-			p.funcs[name] = append(p.funcs[name], literal)
-		}
-		return true
-	})
+	p.files = append(p.files, file)
 }
 
 func isEntry(name string) bool {
@@ -106,6 +102,20 @@ func named(node ast.Node) map[string]*ast.FuncLit {
 		}
 	}
 	return literals
+}
+
+// resolve is called when every file has been added.
+func (p *testPackage) resolve() {
+	p.findBubbles()
+	for _, file := range p.files {
+		ast.Inspect(file, func(node ast.Node) bool {
+			for name, literal := range named(node) {
+				p.funcs[name] = append(p.funcs[name], literal)
+			}
+			call, ok := node.(*ast.CallExpr)
+			return !ok || !p.isBubble(call) // what is made in a bubble runs there
+		})
+	}
 }
 
 // findBubbles finds the functions that call synctest.Test, or one another, with a function that they were given.
@@ -245,7 +255,7 @@ func TestSleepRule(t *testing.T) {
 		}
 		p := newTestPackage()
 		p.add(file)
-		p.findBubbles()
+		p.resolve()
 		if got := len(p.awake(p.entries[0].Body)); got != test.want {
 			t.Errorf("%s: %d sleeps found, want %d", name, got, test.want)
 		}
