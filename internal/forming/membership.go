@@ -53,7 +53,7 @@ type Membership struct {
 	log   *slog.Logger
 	began time.Time
 
-	mu    sync.Mutex           // one decision and its execution at a time
+	mu    lock                 // one decision and its execution at a time
 	ready map[string]time.Time // since when a server has been in touch and caught up
 
 	asking sync.Mutex
@@ -74,7 +74,7 @@ func NewMembership(cfg MembershipConfig) *Membership {
 		cfg.Logger = slog.New(slog.DiscardHandler)
 	}
 	return &Membership{
-		cfg: cfg, log: cfg.Logger, began: time.Now(),
+		cfg: cfg, log: cfg.Logger, began: time.Now(), mu: newLock(),
 		ready: make(map[string]time.Time), askers: make(map[string]asker),
 	}
 }

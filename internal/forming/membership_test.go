@@ -169,9 +169,9 @@ func tended(t *testing.T, c *fakeCell, f func(m *Membership)) {
 		ctx, cancel := context.WithCancel(context.Background())
 		var run sync.WaitGroup
 		run.Go(func() { m.Run(ctx) })
+		defer run.Wait()
+		defer cancel()
 		f(m)
-		cancel()
-		run.Wait()
 	})
 }
 

@@ -57,7 +57,7 @@ type Gossip struct {
 	cancel context.CancelFunc
 	loops  sync.WaitGroup
 
-	closing sync.Mutex // one Close or Leave at a time
+	closing chan struct{} // holds a token while a Close or Leave runs; no mutex: virtual time stands still for one
 	closed  bool
 
 	mu      sync.Mutex // never held while memberlist is called: memberlist calls back under its own lock
@@ -114,6 +114,7 @@ func start(cfg Config) (*Gossip, error) {
 		members: make(map[string]*member),
 		learnt:  make(map[string]Peer),
 		changed: make(chan struct{}),
+		closing: make(chan struct{}, 1),
 	}
 	g.ctx, g.cancel = context.WithCancel(context.Background())
 	g.meta.Store(&cfg.Meta)
@@ -238,8 +239,8 @@ func (g *Gossip) Leave(timeout time.Duration) error {
 func (g *Gossip) Close() error { return g.stop(func() error { return nil }) }
 
 func (g *Gossip) stop(farewell func() error) error {
-	g.closing.Lock()
-	defer g.closing.Unlock()
+	g.closing <- struct{}{}
+	defer func() { <-g.closing }()
 	if g.closed {
 		return nil
 	}
