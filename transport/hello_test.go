@@ -98,7 +98,13 @@ func TestHelloLimits(t *testing.T) {
 			t.Errorf("%s: %v, want %v", name, err, ErrHandshake)
 		}
 	}
-	long := appendMessage(nil, 1, codeHello, make([]byte, maxMessage))
+	body := appendHello(nil, helloV1())[headerSize:]
+	for n := range len(body) {
+		if _, err := readHello(bytes.NewReader(appendMessage(nil, 1, codeHello, body[:n]))); !errors.Is(err, ErrHandshake) {
+			t.Errorf("%d of %d bytes: %v, want %v", n, len(body), err, ErrHandshake)
+		}
+	}
+	long := appendMessage(nil, 1, codeHello, append(body, make([]byte, maxMessage)...))
 	if _, err := readHello(bytes.NewReader(long)); !errors.Is(err, ErrHandshake) {
 		t.Errorf("a message of %d bytes: %v, want %v", len(long), err, ErrHandshake)
 	}

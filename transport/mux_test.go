@@ -103,6 +103,9 @@ func testMuxHandsOverStreams(t *testing.T, network Network) {
 		}
 		far.Close()
 	}
+	if len(a.conns)+len(b.conns) != 0 {
+		t.Errorf("%d and %d closed streams are kept", len(a.conns), len(b.conns))
+	}
 }
 
 // What a dialler writes right behind its hello belongs to whoever accepts.
@@ -182,6 +185,27 @@ func TestMuxRefuses(t *testing.T) {
 			if _, err := a.Accept(kind); !errors.Is(err, ErrKind) {
 				t.Errorf("Accept(%v): %v", kind, err)
 			}
+		}
+	})
+}
+
+// A dialler that has said more than its hello still gets to read why it is refused.
+func TestMuxRefusalIsHeard(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		network := NewMemory()
+		m, raw := openMux(t, network, inCell("a")), openEndpoint(t, network)
+		c, err := raw.Dial(context.Background(), m.Addr())
+		if err != nil {
+			t.Fatal(err)
+		}
+		hello := appendHello([]byte{byte(KindCalls)}, Hello{Version: 1, Cell: "other", Node: "b"})
+		c.Write(append(hello, make([]byte, 10_000)...))
+		answer, err := io.ReadAll(c)
+		if err != nil {
+			t.Errorf("the stream ended with %v", err)
+		}
+		if _, err := readHello(bytes.NewReader(answer)); !errors.Is(err, ErrCell) {
+			t.Errorf("the answer is %v, want %v", err, ErrCell)
 		}
 	})
 }
@@ -388,6 +412,28 @@ func TestMuxCloseEndsEverything(t *testing.T) {
 		}
 		if err := b.Close(); err != nil {
 			t.Errorf("the second Close: %v", err)
+		}
+	})
+}
+
+func TestMuxCloseWaitsForHandshakes(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		network := NewMemory()
+		config := inCell("a")
+		running := true
+		config.Wrap = func(net.Conn, bool) (net.Conn, error) {
+			time.Sleep(time.Second)
+			running = false
+			return nil, errors.New("too slow")
+		}
+		m, raw := openMux(t, network, config), openEndpoint(t, network)
+		if _, err := raw.Dial(context.Background(), m.Addr()); err != nil {
+			t.Fatal(err)
+		}
+		synctest.Wait()
+		m.Close()
+		if running {
+			t.Error("a handshake outlived the Mux")
 		}
 	})
 }
