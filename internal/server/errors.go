@@ -1,6 +1,10 @@
 package server
 
-import "errors"
+import (
+	"errors"
+
+	"github.com/coordcell/coord/internal/lease"
+)
 
 // What can go wrong, as the public package hands it on.
 var (
@@ -13,7 +17,7 @@ var (
 	ErrWrongCell      = errors.New("coord: wrong cell")
 	ErrDirInUse       = errors.New("coord: directory in use")
 
-	ErrSessionExpired = errors.New("coord: session expired")
+	ErrSessionExpired = lease.ErrExpired
 	ErrSessionClosed  = errors.New("coord: session closed")
 )
 

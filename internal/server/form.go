@@ -67,14 +67,7 @@ func (s *Server) resolve(ctx context.Context, hostport string) ([]string, error)
 
 // openForming finishes what a crash may have interrupted, before raft looks at its log.
 func (s *Server) openForming() (err error) {
-	_, err = s.store.HasState()
-	if errors.Is(err, store.ErrHalfFormed) {
-		var record forming.Record
-		if record, err = forming.DecodeRecord(s.store.Record()); err == nil {
-			err = raftnode.FinishBootstrap(s.store.Logs(), record.Servers)
-		}
-	}
-	if err != nil {
+	if err := s.finishBootstrap(); err != nil {
 		return err
 	}
 	s.forming, err = forming.New(forming.Config{
@@ -85,6 +78,20 @@ func (s *Server) openForming() (err error) {
 		ElectionTimeout: s.cfg.ElectionTimeout, Logger: s.log,
 	})
 	return err
+}
+
+// finishBootstrap is for a server that crashed between raft's two writes of its first configuration. The record of
+// forming says what the second one is, if it is of the cell that this server belongs to.
+func (s *Server) finishBootstrap() error {
+	_, err := s.store.HasState()
+	if !errors.Is(err, store.ErrHalfFormed) {
+		return err
+	}
+	record, err := forming.DecodeRecord(s.store.Record())
+	if err != nil || record.CellID != hexID(s.mux.CellID()) {
+		return err // it has joined a cell, and waits for the leader
+	}
+	return raftnode.FinishBootstrap(s.store.Logs(), record.Servers)
 }
 
 // form finds, forms or joins the cell, unless this server belongs to one.
@@ -109,6 +116,9 @@ func (s *Server) form() {
 // the proposal that it had adopted says what to write.
 func (s *Server) resumeBootstrap() error {
 	has, err := s.store.HasState()
+	if errors.Is(err, store.ErrHalfFormed) {
+		return nil // see finishBootstrap
+	}
 	if has || err != nil || s.mux.CellID() == [16]byte{} {
 		return err
 	}
@@ -150,33 +160,15 @@ func permanent(err error) bool {
 	return errors.Is(err, transport.ErrCell) || errors.Is(err, transport.ErrVersion)
 }
 
-// formingMethods are the methods of package forming on the wire.
-func formingMethods() map[wire.Method]string {
-	return map[wire.Method]string{
-		wire.MethodQuery: forming.MethodStatus, wire.MethodAdopt: forming.MethodAdopt,
-		wire.MethodForm: forming.MethodBootstrap, wire.MethodJoin: forming.MethodJoin,
-	}
-}
-
-func (s *Server) askForming(ctx context.Context, id, method string, payload []byte) ([]byte, error) {
-	for m, name := range formingMethods() {
-		if name == method {
-			return s.calls.Call(ctx, id, m, payload)
-		}
-	}
-	return nil, fmt.Errorf("%w: method %q", ErrInvalid, method)
+func (s *Server) askForming(ctx context.Context, id string, method wire.Method, payload []byte) ([]byte, error) {
+	return s.calls.Call(ctx, id, method, payload)
 }
 
 // serveForming answers servers that form or join a cell. They may ask for what has to be written, so they wait on a
 // goroutine of their own.
 func (s *Server) serveForming(ctx context.Context, req *calls.Request) {
-	method, known := formingMethods()[req.Method]
-	if !known {
-		req.Fail(calls.ErrUnknownMethod)
-		return
-	}
 	started := s.Go(func() {
-		answer, err := s.forming.Handle(ctx, method, req.Payload)
+		answer, err := s.forming.Handle(ctx, req.Method, req.Payload)
 		if err != nil {
 			req.Fail(err)
 			return

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/coordcell/coord/fsm"
+	"github.com/coordcell/coord/internal/forming"
 )
 
 // leadership is what this server does as the active leader of one term, beside answering calls: it ends sessions that
@@ -19,6 +20,8 @@ type leadership struct {
 	cancel context.CancelFunc
 	work   chan struct{} // of one: something may be left to reap, or a hold to end
 	hashes chan fsm.Check
+
+	members *forming.Membership // of the running term
 }
 
 func newLeadership() *leadership {
@@ -76,7 +79,7 @@ func (s *Server) poke() {
 func (s *Server) runTerm(ctx context.Context, term uint64) {
 	var chores sync.WaitGroup
 	defer chores.Wait()
-	chores.Go(func() { s.tendMembers(ctx, term) })
+	chores.Go(func() { s.tendMembers(ctx) })
 	chores.Go(func() { s.endHold(ctx, term) })
 	for {
 		select {

@@ -37,8 +37,10 @@ func (s *Server) serve(ctx context.Context, req *calls.Request) {
 		s.serveHashAt(req)
 	case wire.MethodTransfer:
 		s.serveTransfer(ctx, req)
-	default:
+	case wire.MethodQuery, wire.MethodAdopt, wire.MethodForm, wire.MethodJoin:
 		s.serveForming(ctx, req)
+	default:
+		req.Fail(calls.ErrUnknownMethod)
 	}
 }
 

@@ -1,0 +1,8 @@
+// Package bench measures this project beside bare hashicorp/raft with a state machine that does nothing, on the same
+// store, disk, network and number of processes, so that what is ours can be told from what is raft's. It has only
+// benchmarks:
+//
+//	go test ./internal/bench -run '^$' -bench . -benchtime 2s -count 5
+//
+// Machines differ; what counts are ratios within one run.
+package bench
