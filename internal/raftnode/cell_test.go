@@ -198,11 +198,10 @@ func eventually(t *testing.T, what string, ok func() bool) {
 // over streams.
 type wire struct {
 	*raft.InmemTransport
-	mu      sync.Mutex
-	isCut   map[string]bool
-	delay   map[string]time.Duration // of answers
-	handler bool                     // raft's heartbeat handler was installed
-	sent    func()                   // called with each request
+	mu    sync.Mutex
+	isCut map[string]bool
+	delay map[string]time.Duration // of answers
+	sent  func()                   // called with each request
 }
 
 func newWire(id string) *wire {
@@ -250,8 +249,6 @@ func (w *wire) after(id raft.ServerID) {
 	w.mu.Unlock()
 	time.Sleep(d)
 }
-
-func (w *wire) SetHeartbeatHandler(func(raft.RPC)) { w.handler = true }
 
 func (w *wire) AppendEntriesPipeline(raft.ServerID, raft.ServerAddress) (raft.AppendPipeline, error) {
 	return nil, raft.ErrPipelineReplicationNotSupported

@@ -23,10 +23,12 @@ func TestG11_APoisonedNodeIsSilent(t *testing.T) {
 		time.Sleep(election)
 		term := l.ActiveTerm()
 		cause := errors.New("disk")
+		release := linger(l)
 		l.sw.Trip(cause)
 		l.wire.mu.Lock()
 		l.wire.sent = func() { t.Error("a request left the node") }
 		l.wire.mu.Unlock()
+		mustSendNothing(t, l, c.others(l)[0])
 		if l.ActiveTerm() != 0 {
 			t.Error("it is active")
 		}
@@ -51,6 +53,10 @@ func TestG11_APoisonedNodeIsSilent(t *testing.T) {
 				t.Errorf("%s: answered", name)
 			}
 		}
+		if state := l.raft.Load().State(); state == raft.Shutdown {
+			t.Error("raft was shut down already: the test shows little")
+		}
+		release()
 		<-l.Done()
 		if err := l.Propose(t.Context(), []byte("after")); !errors.Is(err, cause) || !errors.Is(err, ErrNotProposed) {
 			t.Errorf("propose: %v", err)
@@ -59,6 +65,50 @@ func TestG11_APoisonedNodeIsSilent(t *testing.T) {
 			t.Errorf("wait: %v", err)
 		}
 		c.leader(l).propose(t, "the others go on")
+	})
+}
+
+// linger keeps raft running behind a thrown switch, as a call that is under way does.
+func linger(m *member) (release func()) {
+	m.inflight.enter()
+	return m.inflight.leave
+}
+
+func mustSendNothing(t *testing.T, from, to *member) {
+	t.Helper()
+	id, addr, head, tr := raft.ServerID(to.ID()), raft.ServerAddress(to.ID()), from.inbound.header(), from.network
+	_, pipeline := tr.AppendEntriesPipeline(id, addr)
+	for name, err := range map[string]error{
+		"append":   tr.AppendEntries(id, addr, &raft.AppendEntriesRequest{RPCHeader: head}, &raft.AppendEntriesResponse{}),
+		"pipeline": pipeline,
+		"vote":     tr.RequestVote(id, addr, &raft.RequestVoteRequest{RPCHeader: head}, &raft.RequestVoteResponse{}),
+		"prevote":  tr.RequestPreVote(id, addr, &raft.RequestPreVoteRequest{RPCHeader: head}, &raft.RequestPreVoteResponse{}),
+		"snapshot": tr.InstallSnapshot(id, addr, &raft.InstallSnapshotRequest{RPCHeader: head}, &raft.InstallSnapshotResponse{}, strings.NewReader("")),
+		"timeout":  tr.TimeoutNow(id, addr, &raft.TimeoutNowRequest{RPCHeader: head}, &raft.TimeoutNowResponse{}),
+	} {
+		if !errors.Is(err, from.sw.Err()) {
+			t.Errorf("%s: %v", name, err)
+		}
+	}
+}
+
+// A poisoned follower does not even answer heartbeats, which would not have touched its disk.
+func TestG11_APoisonedFollowerAnswersNoHeartbeat(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		c := startCell(t, 3, 0, nil)
+		l := c.leader()
+		f := c.others(l)[0]
+		time.Sleep(election)
+		beat := &raft.AppendEntriesRequest{RPCHeader: l.inbound.header(), Term: l.ActiveTerm()}
+		var resp raft.AppendEntriesResponse
+		if err := l.wire.AppendEntries(raft.ServerID(f.ID()), raft.ServerAddress(f.ID()), beat, &resp); err != nil || !resp.Success {
+			t.Fatalf("%v %+v", err, resp)
+		}
+		defer linger(f)()
+		f.sw.Trip(errors.New("disk"))
+		if err := l.wire.AppendEntries(raft.ServerID(f.ID()), raft.ServerAddress(f.ID()), beat, &resp); err == nil {
+			t.Error("it answers")
+		}
 	})
 }
 
@@ -113,17 +163,26 @@ func TestG12_ABrokenMachineStopsTheNode(t *testing.T) {
 				c := startCell(t, 3, 0, nil)
 				l := c.leader()
 				f := c.others(l)[0]
+				gate := make(chan struct{})
 				f.machine.mu.Lock()
 				f.machine.fail = func(data []byte) error {
-					if string(data) == "bad" {
+					switch string(data) {
+					case "good":
+						<-gate
+					case "bad":
 						return fail()
 					}
 					return nil
 				}
 				f.machine.mu.Unlock()
-				for _, s := range []string{"good", "bad", "later"} {
+				release := linger(f)
+				for _, s := range []string{"good", "bad", "later", "last"} {
 					l.propose(t, s)
 				}
+				time.Sleep(election / 2)
+				close(gate) // the rest is on its way to the machine by now
+				time.Sleep(election / 2)
+				release()
 				<-f.Done()
 				if err := f.sw.Err(); err == nil || !strings.Contains(err.Error(), "impossible") || !strings.Contains(err.Error(), "entry") {
 					t.Errorf("it stopped for %v", err)

@@ -60,43 +60,6 @@ func TestG10_CommitIsClampedToWhatWasCompared(t *testing.T) {
 	})
 }
 
-// While raft's main loop is busy, nothing but that loop may change the term, however many heartbeats come.
-func TestTheTermIsOnlyChangedByRaftsMainLoop(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		c := startCell(t, 3, 0, nil)
-		l := c.leader()
-		f := c.others(l)[0]
-		hang := make(chan struct{})
-		f.store.set(func(s *memStore) { s.hang = hang })
-		go func() { _ = l.Propose(t.Context(), []byte("x")) }()
-		time.Sleep(10 * latency)
-		term := f.raft.Load().CurrentTerm()
-		for _, later := range []uint64{0, 1, 5} {
-			req := &raft.AppendEntriesRequest{RPCHeader: l.inbound.header(), Term: term + later}
-			go func() {
-				var resp raft.AppendEntriesResponse
-				_ = l.wire.InmemTransport.AppendEntries("", raft.ServerAddress(f.ID()), req, &resp)
-			}()
-		}
-		time.Sleep(10 * latency)
-		if now := f.raft.Load().CurrentTerm(); now != term {
-			t.Errorf("the term went from %d to %d beside the main loop", term, now)
-		}
-		close(hang)
-		f.store.set(func(s *memStore) { s.hang = nil })
-	})
-}
-
-// Raft's own handler for heartbeats must never reach the network's transport.
-func TestRaftsHeartbeatHandlerIsNotInstalled(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		c := startCell(t, 1, 0, nil)
-		if c.leader().wire.handler {
-			t.Error("the handler was installed")
-		}
-	})
-}
-
 // One voter is dead and another one installs a snapshot, or waits for its disk: the leader goes on leading, with evidence.
 func TestABusyFollowerDoesNotDeposeTheLeader(t *testing.T) {
 	t.Run("snapshot", func(t *testing.T) {
@@ -221,6 +184,12 @@ func TestTimeoutNowIsObeyedFromTheLeaderOnly(t *testing.T) {
 			if err == nil {
 				t.Errorf("%s: obeyed", name)
 			}
+		}
+		if l.inbound.mayDepose(&raft.TimeoutNowRequest{RPCHeader: l.inbound.header()}) {
+			t.Error("the leader deposes itself")
+		}
+		if !g.inbound.mayDepose(&raft.TimeoutNowRequest{RPCHeader: g.inbound.header()}) {
+			t.Error("a follower may not stand for election on its own")
 		}
 		time.Sleep(2 * election)
 		if now := l.ActiveTerm(); now != term {
@@ -469,6 +438,53 @@ func TestConfigurationsAreComparedAndSet(t *testing.T) {
 		_, next = l.Configuration()
 		if err := l.Remove(t.Context(), "x", next); err != nil {
 			t.Error(err)
+		}
+		// The change is the last entry of the log: a read that comes now must not wait for another one.
+		index, err := l.ReadIndex(t.Context())
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := l.WaitApplied(t.Context(), index); err != nil {
+			t.Fatal(err)
+		}
+		if _, at := l.Configuration(); at != index {
+			t.Errorf("the configuration has index %d, not %d: the test shows nothing", at, index)
+		}
+	})
+}
+
+// A leader that is removed becomes a follower without a vote; it does not shut raft down on its own.
+func TestARemovedLeaderStepsDown(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		c := startCell(t, 3, 0, nil)
+		l := c.leader()
+		_, index := l.Configuration()
+		if err := l.Remove(t.Context(), l.ID(), index); err != nil {
+			t.Fatal(err)
+		}
+		n := c.leader(l)
+		n.propose(t, "x")
+		time.Sleep(10 * election)
+		if l.ActiveTerm() != 0 || l.raft.Load().State() != raft.Follower {
+			t.Errorf("it is %v", l.raft.Load().State())
+		}
+	})
+}
+
+// A follower that comes back from a partition does not disturb the leader.
+func TestPreVote(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		c := startCell(t, 3, 0, nil)
+		l := c.leader()
+		term := l.ActiveTerm()
+		f := c.others(l)[0]
+		c.cut(f, c.others(f)...)
+		time.Sleep(50 * election)
+		c.heal()
+		l.propose(t, "x")
+		eventually(t, "it has caught up", func() bool { return f.machine.has("x") })
+		if now := l.ActiveTerm(); now != term {
+			t.Errorf("term %d is active, not %d", now, term)
 		}
 	})
 }

@@ -95,9 +95,14 @@ func (n *Node) refresh() {
 	if term := n.active.Load(); term != 0 && !n.leading(term) {
 		n.deactivate(fmt.Errorf("%w: term %d has ended", ErrNotActive, term))
 	}
-	if term := r.CurrentTerm(); n.leading(term) && n.beginTerm(term) {
-		n.wg.Add(1)
-		go n.startTerm(term)
+	switch term := r.CurrentTerm(); {
+	case n.leading(term):
+		if n.beginTerm(term) {
+			n.wg.Add(1)
+			go n.startTerm(term)
+		}
+	case r.State() == raft.Leader && n.evidence.seen.Load() > term:
+		n.inbound.resign(term) // raft's heartbeats do not look at the term of an answer
 	}
 	now := leadership{active: n.ActiveTerm()}
 	now.leader, now.term = n.Leader()
