@@ -22,7 +22,7 @@ func (st *step) generation(c Generation) {
 	st.sessions.Scan(func(id SessionID, s *session) bool {
 		if s.end == 0 {
 			live = append(live, id)
-			st.holdT = max(st.holdT, s.ttl)
+			st.holdTTL = max(st.holdTTL, s.ttl)
 		}
 		return true
 	})
@@ -41,7 +41,7 @@ func (st *step) endHold(c EndHold) {
 	if c.Term != st.entryTerm || !st.hold {
 		return
 	}
-	st.hold, st.holdT, st.out.Held = false, 0, true
+	st.hold, st.holdTTL, st.out.Held = false, 0, true
 	var names []string
 	st.locks.Scan(func(name string, l *lock) bool {
 		if l.session == 0 {

@@ -195,7 +195,7 @@ func (st *step) handOn(name string) (removed int) {
 		if !ok {
 			return removed
 		}
-		// Deleted from the queue, the name must stay in use until somebody has it: dequeue sees to both.
+		// With its last waiter dequeue drops the name as well; grant takes it up again.
 		st.dequeue(p)
 		if _, ok := st.live(p.session); ok {
 			st.grant(p, p.position)

@@ -97,7 +97,7 @@ func (b *builder) addHeader(r Header) error {
 	}
 	b.index, b.revision, b.floor = r.Index, r.Revision, r.Floor
 	b.formed, b.cell, b.params = r.Formed, r.Cell, r.Params
-	b.hold, b.holdT = r.Hold, r.HoldTTL
+	b.hold, b.holdTTL = r.Hold, r.HoldTTL
 	b.term, b.start = r.Term, r.Start
 	return nil
 }

@@ -29,7 +29,7 @@ func (s *State) header() Header {
 	return Header{
 		Index: s.index, Revision: s.revision, Floor: s.floor,
 		Formed: s.formed, Cell: s.cell, Params: s.params,
-		Hold: s.hold, HoldTTL: s.holdT,
+		Hold: s.hold, HoldTTL: s.holdTTL,
 		Term: s.term, Start: s.start,
 	}
 }

@@ -18,12 +18,12 @@ type State struct {
 	revision Revision
 	params   Params
 
-	formed bool
-	cell   Nonce
-	hold   bool  // grants are held back
-	holdT  int64 // TTL, nanoseconds
-	term   uint64
-	start  TermStart
+	formed  bool
+	cell    Nonce
+	hold    bool  // grants are held back
+	holdTTL int64 // TTL, nanoseconds
+	term    uint64
+	start   TermStart
 
 	members  *btree.Map[string, Member]
 	sessions *btree.Map[SessionID, *session]

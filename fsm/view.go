@@ -65,7 +65,7 @@ func (s *State) Start() (start TermStart, term uint64) { return s.start, s.term 
 
 // Hold returns whether grants are held back, and for how long they must be: the longest TTL, in nanoseconds, of the
 // sessions that the Generation ended.
-func (s *State) Hold() (ttl int64, on bool) { return s.holdT, s.hold }
+func (s *State) Hold() (ttl int64, on bool) { return s.holdTTL, s.hold }
 
 // Reaping reports whether sessions that have ended still hold something.
 func (s *State) Reaping() bool { return s.ended.Len() > 0 }
