@@ -1,3 +1,44 @@
+// Package coord turns the processes of an application into a coordination cell: they hold sessions, locks, elections and
+// keys, and watch them, with no other server to run. A program starts a Node; the nodes find each other, form a Raft
+// group, and any of them takes any call.
+//
+//	node, err := coord.Start(ctx, coord.Config{Dir: dir, Join: []string{"a:7420", "b:7420", "c:7420"}, Expect: 3})
+//	...
+//	session, err := node.NewSession(ctx, coord.WithLabel("billing"))
+//	...
+//	err = session.Do(ctx, "jobs/nightly", func(ctx context.Context, l *coord.Lock) error {
+//		if err := l.Check(); err != nil {
+//			return err // this process may not act any more
+//		}
+//		return bill(ctx, l.Token()) // the database refuses tokens lower than the highest it has seen
+//	})
+//
+// # Who may act
+//
+// A session lives as long as its process renews it, three times in a TTL, in the background. What it holds (locks,
+// leaderships, ephemeral keys) goes when it ends. The holder of a lock may act while Lock.Check returns nil: it compares
+// the process's own clock with the last renewal that a quorum stands behind, and needs no network. Lost is closed, and
+// Context ends, when it no longer may; the cell grants the lock to the next only after that.
+//
+// # What is guaranteed
+//
+//   - G1: a name has one holder. G2: every grant of a name has a higher token than all earlier ones.
+//   - G3: a holder's Check fails before another is granted, if clocks tick at nearly the same rate.
+//   - G4: a resource that checks tokens (package fence) takes nothing from a former holder once a later one wrote.
+//   - G5: reads see all that was acknowledged before them, unless Stale is asked for.
+//   - G6: waiters are served first come, first served, the dead ones left out.
+//   - G7: a change takes effect once, however often the library has to repeat it.
+//   - G8: a session that is renewed in time does not expire, and another does within TTL + 1 s.
+//   - G9: a Watch yields every change once and in order, or ends and says why.
+//   - G10: servers whose states differ stop. G11: nothing acknowledged is lost while a majority of disks survive.
+//   - G12: a closed node leaves nothing behind, and no call of this package panics.
+//
+// # What is not
+//
+// A lock whose resource checks no tokens is advice: a process can be frozen between its Check and its write. A process
+// that was frozen past its lease learns of that when it wakes up; one in a virtual machine whose clock stood still may
+// not learn of it even then. A Dir that was copied, or set back to an earlier state, breaks the cell. Without a majority
+// of its servers a cell grants nothing and answers nothing but Stale reads.
 package coord
 
 import (
