@@ -8,6 +8,7 @@ import (
 	"math/rand/v2"
 	"slices"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/coordcell/coord/internal/gossip"
@@ -78,7 +79,7 @@ type Forming struct {
 	failed  error         // of a callback
 	settled chan struct{} // closed once cellID or failed is set
 
-	waiting string // what Run waits for, as last logged; Run's goroutine only
+	waiting atomic.Pointer[string] // see Waiting; written by Run's goroutine only
 }
 
 // New prepares a server's part; Handle works from now on.
@@ -119,6 +120,9 @@ func (f *Forming) Run(ctx context.Context) (Outcome, error) {
 		default:
 		}
 		if err := f.round(ctx); err != nil {
+			if errors.Is(err, ErrDisagree) { // the others shall see it too, by asking this server
+				f.sleep(ctx, 3*f.cfg.ElectionTimeout, nil)
+			}
 			return Outcome{}, err
 		}
 		// Half of the pause always passes: servers that come up together would keep waking each other.
@@ -127,6 +131,28 @@ func (f *Forming) Run(ctx context.Context) (Outcome, error) {
 		f.sleep(ctx, pause+rand.N(2*pause), changed)
 		if err := ctx.Err(); err != nil {
 			return Outcome{}, err
+		}
+	}
+}
+
+// Rejoin is for a server with state: it waits until the leader says that the server is in the configuration. It may have
+// been removed, or replaced by another one of its name, while it was away; then it is taken back without a vote, or
+// refused. Servers of other cells are not asked. It returns ctx's error, or one of the errors above.
+func (f *Forming) Rejoin(ctx context.Context) error {
+	for {
+		answers, _, err := f.survey(ctx, f.status())
+		if err != nil {
+			return err
+		}
+		if taken, err := f.tryJoin(ctx, answers); taken || err != nil {
+			return err
+		}
+		timer := time.NewTimer(f.cfg.ElectionTimeout + rand.N(f.cfg.ElectionTimeout))
+		select {
+		case <-timer.C:
+		case <-ctx.Done():
+			timer.Stop()
+			return ctx.Err()
 		}
 	}
 }
@@ -162,16 +188,36 @@ func (f *Forming) round(ctx context.Context) error {
 	}
 	switch {
 	case next.wait != "":
-		if next.wait != f.waiting {
-			f.waiting = next.wait
-			f.log.Info("forming: waiting", "for", next.wait)
-		}
+		f.wait(next.wait)
 	case next.complete:
 		f.bootstrap(next.proposal)
 	default:
 		f.propose(ctx, next.proposal)
 	}
 	return nil
+}
+
+// Waiting says what Run waits for, as far as it knows; "" once this server belongs to a cell, and before the first round.
+func (f *Forming) Waiting() string {
+	w := f.waiting.Load()
+	if w == nil {
+		return ""
+	}
+	select {
+	case <-f.settled:
+		return ""
+	default:
+		return *w
+	}
+}
+
+// wait records what Run waits for, and logs it where it is new.
+func (f *Forming) wait(what string) {
+	if last := f.waiting.Load(); last != nil && *last == what {
+		return
+	}
+	f.waiting.Store(&what)
+	f.log.Info("forming: waiting", "for", what)
 }
 
 // survey asks all servers that are seen, and those of the last proposal, where they stand. silent are those that ought
@@ -241,11 +287,12 @@ func (f *Forming) propose(ctx context.Context, p Proposal) {
 	f.bootstrap(p)
 }
 
-// tryJoin asks the cells of those that have state to admit this server.
+// tryJoin asks the cells of those that have state to admit this server, or only its own if it has one.
 func (f *Forming) tryJoin(ctx context.Context, answers []status) (joined bool, err error) {
+	own := f.status().CellID
 	var targets []string
 	for _, s := range answers {
-		if !s.hasState() {
+		if !s.hasState() || own != "" && s.CellID != own {
 			continue
 		}
 		if s.Leader != "" && s.Leader != f.cfg.ID {

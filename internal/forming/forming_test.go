@@ -1,6 +1,7 @@
 package forming
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"strings"
@@ -38,6 +39,12 @@ func (w *world) setMute(s *server, mute bool) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	s.mute = mute
+}
+
+func (w *world) setRefuse(reason string) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.refuse = reason
 }
 
 func TestServersFormACell(t *testing.T) {
@@ -211,7 +218,7 @@ func TestDisagreementEndsEverybodyThatSeesIt(t *testing.T) {
 		other := w.add("c")
 		other.expect = 5
 		other.start()
-		settle(5 * time.Second)
+		settle(8 * time.Second)
 		for _, id := range []string{"a", "b", "c"} {
 			if err := w.servers[id].err; !errors.Is(err, ErrDisagree) {
 				t.Errorf("%s: %v", id, err)
@@ -225,7 +232,7 @@ func TestDisagreementEndsEverybodyThatSeesIt(t *testing.T) {
 		w.add("a").start()
 		w.add("b").limits = "M"
 		w.servers["b"].start()
-		settle(5 * time.Second)
+		settle(8 * time.Second)
 		if msg := fmt.Sprint(w.servers["a"].err); !strings.Contains(msg, "L here and M on node b") {
 			t.Error(msg)
 		}
@@ -264,6 +271,44 @@ func TestFailingDiskEndsRun(t *testing.T) {
 		s.start()
 		settle(5 * time.Second)
 		w.wantOneCell("a")
+	})
+}
+
+func TestServerWithStateIsTakenBackOrRefused(t *testing.T) {
+	inWorld(t, 3, func(w *world) {
+		for _, id := range []string{"a", "b", "c"} {
+			w.add(id).start()
+		}
+		settle(5 * time.Second)
+		c := w.servers["c"]
+		if err := c.forming.Rejoin(w.ctx); err != nil {
+			t.Error(err)
+		}
+		w.setRefuse("second live node")
+		if err := c.forming.Rejoin(w.ctx); !errors.Is(err, ErrRefused) {
+			t.Error(err)
+		}
+		w.setRefuse("")
+		w.servers["a"].kill()
+		w.servers["b"].kill()
+		ctx, cancel := context.WithTimeout(w.ctx, time.Minute)
+		defer cancel()
+		if err := c.forming.Rejoin(ctx); !errors.Is(err, context.DeadlineExceeded) {
+			t.Error(err)
+		}
+	})
+}
+
+func TestRefusedServerEnds(t *testing.T) {
+	inWorld(t, 1, func(w *world) {
+		w.add("a").start()
+		settle(5 * time.Second)
+		w.setRefuse("a second live node named x")
+		w.add("b").start()
+		settle(5 * time.Second)
+		if err := w.servers["b"].err; !errors.Is(err, ErrRefused) || !strings.Contains(err.Error(), "second live node named x") {
+			t.Error(err)
+		}
 	})
 }
 

@@ -28,6 +28,7 @@ type world struct {
 	faults  faults
 	servers map[string]*server
 	boots   []boot
+	refuse  string // why cells refuse whoever asks, if not empty
 }
 
 // faults are probabilities, per call or write.
@@ -175,6 +176,9 @@ func (s *server) admit(r JoinRequest) JoinReply {
 	defer s.w.mu.Unlock()
 	if !s.w.leads(s) {
 		return JoinReply{Code: Retry, Reason: "no leader"}
+	}
+	if s.w.refuse != "" {
+		return JoinReply{Code: Refused, Reason: s.w.refuse}
 	}
 	return JoinReply{Code: Admitted}
 }

@@ -26,6 +26,10 @@ type Config struct {
 	// Resolve turns an entry of Join into addresses to dial, anew at each try. Nil: entries are addresses.
 	Resolve func(ctx context.Context, hostport string) ([]string, error)
 
+	// OnDialError hears why a stream could not be opened, such as a handshake with another cell. It must not wait or
+	// call the Gossip. Nil: nobody does.
+	OnDialError func(addr string, err error)
+
 	ElectionTimeout time.Duration // the scale of all times; 0: 1s
 	Logger          *slog.Logger  // nil: none
 }
@@ -132,7 +136,7 @@ func (g *Gossip) memberlistConfig() *memberlist.Config {
 	scale := g.cfg.ElectionTimeout
 	c := memberlist.DefaultLANConfig()
 	c.Name = g.cfg.ID
-	c.Transport = newLink(g.cfg.Port, g.addressOf)
+	c.Transport = newLink(g.cfg.Port, g.addressOf, g.cfg.OnDialError)
 	c.BindAddr, c.BindPort = "", 0 // the placeholder's port; memberlist fills in BindPort for a port of 0
 	c.AdvertisePort = 0
 	c.TCPTimeout = tcpTimeout

@@ -51,6 +51,7 @@ func (a address) String() string  { return string(a) }
 type link struct {
 	port    Port
 	route   func(id string) (addr string, ok bool) // called without memberlist's lock or with it: must not wait
+	failed  func(addr string, err error)           // a dial; may be nil
 	packets chan *memberlist.Packet                // unbuffered: a packet is done with when the next one is taken
 	streams chan net.Conn
 
@@ -67,11 +68,12 @@ type link struct {
 
 var _ memberlist.NodeAwareTransport = (*link)(nil)
 
-func newLink(port Port, route func(id string) (string, bool)) *link {
+func newLink(port Port, route func(id string) (string, bool), failed func(string, error)) *link {
 	ctx, cancel := context.WithCancel(context.Background())
 	l := &link{
 		port:    port,
 		route:   route,
+		failed:  failed,
 		packets: make(chan *memberlist.Packet),
 		streams: make(chan net.Conn),
 		ctx:     ctx,
@@ -128,6 +130,9 @@ func (l *link) DialAddressTimeout(to memberlist.Address, timeout time.Duration) 
 	defer cancel()
 	conn, err := l.port.Dial(ctx, addr, id)
 	if err != nil {
+		if l.failed != nil && l.ctx.Err() == nil {
+			l.failed(addr, err)
+		}
 		return nil, err
 	}
 	return l.adopt(conn)
