@@ -4,12 +4,14 @@ import (
 	"context"
 	"fmt"
 	"log/slog"
+	"sync"
 	"testing"
 	"testing/synctest"
 	"time"
 
 	"github.com/coordcell/coord"
 	"github.com/coordcell/coord/internal/lab"
+	"github.com/coordcell/coord/internal/store"
 )
 
 // election is the ElectionTimeout of test cells, ttl the shortest TTL that it allows.
@@ -23,6 +25,8 @@ type cell struct {
 	t     *testing.T
 	lab   *lab.Lab
 	size  int
+	port  int
+	mu    sync.Mutex    // guards nodes, for tests that start and kill beside what goes on
 	nodes []*coord.Node // nil: not running
 	tune  func(i int, cfg *coord.Config)
 }
@@ -38,7 +42,7 @@ func inCell(t *testing.T, n int, test func(t *testing.T, c *cell)) {
 func inTunedCell(t *testing.T, n int, tune func(i int, cfg *coord.Config), test func(t *testing.T, c *cell)) {
 	t.Helper()
 	synctest.Test(t, func(t *testing.T) {
-		c := &cell{t: t, lab: lab.New(50 * time.Millisecond), size: n, nodes: make([]*coord.Node, n), tune: tune}
+		c := &cell{t: t, lab: lab.New(50 * time.Millisecond), size: n, port: 1, nodes: make([]*coord.Node, n), tune: tune}
 		defer c.stop()
 		for i := range n {
 			c.start(i)
@@ -49,7 +53,7 @@ func inTunedCell(t *testing.T, n int, tune func(i int, cfg *coord.Config), test 
 }
 
 // addr is where server i listens.
-func (c *cell) addr(i int) string { return fmt.Sprintf("server%d:1", i) }
+func (c *cell) addr(i int) string { return fmt.Sprintf("server%d:%d", i, c.port) }
 
 // addrs are where some servers listen.
 func (c *cell) addrs(servers ...int) (out []string) {
@@ -82,16 +86,59 @@ func (c *cell) start(i int) *coord.Node {
 	if err != nil {
 		c.t.Fatalf("start server %d: %v", i, err)
 	}
+	c.mu.Lock()
+	defer c.mu.Unlock()
 	c.nodes[i] = n
 	return n
+}
+
+// node is server i; nil while it does not run.
+func (c *cell) node(i int) *coord.Node {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return c.nodes[i]
 }
 
 // kill ends server i as kill -9 does: its connections are reset, and it says nothing to anybody.
 func (c *cell) kill(i int) {
 	c.t.Helper()
 	c.lab.Kill(c.addr(i))
-	c.nodes[i].Close()
+	n := c.node(i)
+	c.mu.Lock()
 	c.nodes[i] = nil
+	c.mu.Unlock()
+	n.Close()
+}
+
+// killAll ends every server at the same moment.
+func (c *cell) killAll() {
+	c.t.Helper()
+	for i := range c.size {
+		c.lab.Kill(c.addr(i))
+	}
+	for i := range c.size {
+		c.kill(i)
+	}
+}
+
+// startAll starts every server, on the disks that they had.
+func (c *cell) startAll() {
+	c.t.Helper()
+	for i := range c.size {
+		c.start(i)
+	}
+}
+
+// move gives every server, none of which runs, another address for the disk that it has.
+func (c *cell) move() {
+	disks := make([]*store.Disk, c.size)
+	for i := range disks {
+		disks[i] = c.lab.Disk(c.addr(i))
+	}
+	c.port++
+	for i, d := range disks {
+		c.lab.SetDisk(c.addr(i), d)
+	}
 }
 
 // ready waits until every server that runs is.

@@ -10,7 +10,8 @@ import (
 //
 // The cell keeps the result of a change until its number is acknowledged. A number travels as an acknowledgement with
 // later changes of the session until one of those has been answered; acknowledging twice does no harm. A change that
-// was given up with its outcome unknown is acknowledged too: should it arrive after that, it is refused.
+// was given up with its outcome unknown is acknowledged too: should it arrive after that, it is refused. A lock that was
+// given up is not; it is withdrawn.
 type author struct {
 	mu   sync.Mutex
 	last uint64
@@ -39,11 +40,11 @@ func (a *author) answered(c fsm.Change) {
 	a.seen = append(a.seen, c.Seq)
 }
 
-// abandoned takes note that nobody will ask for the result of c any more.
-func (a *author) abandoned(c fsm.Change) {
+// settled takes note that nobody will ask for the result of a change any more, which has not been answered.
+func (a *author) settled(seq uint64) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
-	a.seen = append(a.seen, c.Seq)
+	a.seen = append(a.seen, seq)
 }
 
 // drop removes what has been acknowledged. Both lists are short, and acks is nearly always a prefix of seen.

@@ -111,6 +111,7 @@ func (x *Session) Change(ctx context.Context, build func(fsm.Change) fsm.Command
 	c := x.author.begin(x.id)
 	res, attempts, err := x.submit(ctx, c, build(c))
 	if err != nil {
+		x.author.settled(c.Seq) // nobody will ask for its result any more
 		return res, err
 	}
 	if res.Code == fsm.UnknownSession && attempts > 1 {
@@ -128,7 +129,6 @@ func (x *Session) submit(ctx context.Context, c fsm.Change, cmd fsm.Command) (re
 	res, err = x.srv.submit(ctx, &r)
 	switch {
 	case err != nil:
-		x.author.abandoned(c)
 	case res.Code == fsm.UnknownSession:
 		x.lease.End(ErrSessionExpired) // the log has it that the session is gone
 	default:
@@ -163,7 +163,10 @@ func (x *Session) Lock(ctx context.Context, req LockRequest) (fsm.Result, error)
 	if err == nil {
 		return res, nil
 	}
+	// From here on the number is not acknowledged by others: if the lock has been granted meanwhile, the cell must still
+	// know the grant by that number, or the withdrawal would find nothing to free.
 	if attempts == 0 {
+		x.author.settled(c.Seq)
 		if errors.Is(err, errMaxWait) {
 			return fsm.Result{Code: fsm.Locked}, nil
 		}
@@ -200,6 +203,7 @@ func (x *Session) leaveQueue(ctx context.Context, target uint64) (fsm.Result, bo
 	case err != nil:
 		return fsm.Result{}, false
 	case res.Code == fsm.Granted:
+		x.author.settled(target)
 		return fsm.Result{Code: fsm.OK, Revision: res.Revision}, true
 	default:
 		return fsm.Result{Code: fsm.Locked}, true
