@@ -8,7 +8,7 @@ import (
 	"time"
 )
 
-const schedules = 2000
+const schedules = 1500
 
 // Servers come, crash around every write, restart, are wiped and cut apart, while messages are lost, doubled and late.
 // No two cells with a common member ever come to life, and once the faults end everybody gets into one cell.
