@@ -25,7 +25,7 @@ var epoch = time.Date(2024, 1, 1, 0, 0, 0, 0, time.UTC)
 func (s *Server) openGossip() (err error) {
 	s.gossip, err = gossip.Start(gossip.Config{
 		ID: s.id, Meta: s.meta(), Join: s.cfg.Join, Port: s.ports.gossip(), Resolve: s.resolve,
-		ElectionTimeout: s.cfg.ElectionTimeout, Logger: s.log,
+		OnDialError: s.notReached, ElectionTimeout: s.cfg.ElectionTimeout, Logger: s.log,
 	})
 	if err != nil {
 		return fmt.Errorf("%w: %w", ErrInvalid, err)
@@ -199,9 +199,6 @@ func (s *Server) termStart(nonce [16]byte) []byte {
 	}
 	return entry
 }
-
-// Ready waits until a leader is known and this server has caught up with it.
-func (s *Server) Ready(ctx context.Context) error { return s.Fresh(ctx) }
 
 // digest tells whether two servers would form the same cell.
 func (l Limits) digest() string {

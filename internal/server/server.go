@@ -70,13 +70,14 @@ type Server struct {
 	packer   *packer
 	renewer  *lease.Renewer
 
-	sessions sessions
-	own      *own
-	rounds   rounds
-	guests   guests
-	lead     *leadership
-	settling settling
-	forming  *forming.Forming
+	sessions  sessions
+	own       *own
+	rounds    rounds
+	guests    guests
+	lead      *leadership
+	settling  settling
+	forming   *forming.Forming
+	unreached unreached
 
 	learn  chan struct{} // of one: the members in the state have changed
 	opened chan struct{} // closed when every part has been made
