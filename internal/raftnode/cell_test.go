@@ -404,9 +404,8 @@ type memStore struct {
 	mu        sync.Mutex
 	failWrite error
 	failTrunc error         // reported to raft without a word to the switch, as a bare store would
-	hang      chan struct{} // writes wait for it to be closed
-	delay     time.Duration // of each write
-	writes    int
+	hang      chan struct{} // writes of the log wait for it to be closed
+	delay     time.Duration // of each write of the log
 }
 
 func newMemStore() *memStore { return &memStore{InmemStore: raft.NewInmemStore()} }
@@ -420,14 +419,15 @@ func (s *memStore) set(f func(*memStore)) {
 }
 
 // write is false if the write is not to be done.
-func (s *memStore) write() bool {
+func (s *memStore) write(log bool) bool {
 	s.mu.Lock()
 	err, hang, delay := s.failWrite, s.hang, s.delay
-	s.writes++
 	s.mu.Unlock()
-	time.Sleep(delay)
-	if hang != nil {
-		<-hang
+	if log {
+		time.Sleep(delay)
+		if hang != nil {
+			<-hang
+		}
 	}
 	if err != nil && s.sw != nil {
 		s.sw.Trip(err)
@@ -438,7 +438,7 @@ func (s *memStore) write() bool {
 func (s *memStore) StoreLog(l *raft.Log) error { return s.StoreLogs([]*raft.Log{l}) }
 
 func (s *memStore) StoreLogs(ls []*raft.Log) error {
-	if !s.write() {
+	if !s.write(true) {
 		return nil
 	}
 	own := make([]*raft.Log, len(ls)) // InmemTransport shares entries between nodes
@@ -465,21 +465,21 @@ func (s *memStore) DeleteRange(lo, hi uint64) error {
 	if err != nil {
 		return err
 	}
-	if !s.write() {
+	if !s.write(true) {
 		return nil
 	}
 	return s.InmemStore.DeleteRange(lo, hi)
 }
 
 func (s *memStore) Set(k, v []byte) error {
-	if !s.write() {
+	if !s.write(false) {
 		return nil
 	}
 	return s.InmemStore.Set(k, v)
 }
 
 func (s *memStore) SetUint64(k []byte, v uint64) error {
-	if !s.write() {
+	if !s.write(false) {
 		return nil
 	}
 	return s.InmemStore.SetUint64(k, v)

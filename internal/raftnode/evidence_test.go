@@ -239,6 +239,36 @@ func TestG3G5_WhatIsEvidence(t *testing.T) {
 	}
 }
 
+// Raft is asked for a round only if one is needed that was not asked for yet.
+func TestWhenARoundIsDue(t *testing.T) {
+	e := newEvidence("self", func() raft.Configuration {
+		return raft.Configuration{Servers: []raft.Server{{ID: "self", Address: "self"}, {ID: "b", Address: "b"}}}
+	})
+	e.open(7)
+	join := func() {
+		if r, err := e.join(7, e.now()); r == nil || err != nil {
+			t.Fatal(r, err)
+		}
+	}
+	due := func(what string, want bool) {
+		t.Helper()
+		if got := e.due(); got != want {
+			t.Errorf("%s: due %v", what, got)
+		}
+	}
+	due("nobody waits", false)
+	join()
+	due("one waits", true)
+	due("a round is on its way", false)
+	join()
+	due("it will do for another", false)
+	e.next()
+	join()
+	due("it has left", true)
+	e.answered("b", 7, e.next(), 0)
+	due("all have evidence", false)
+}
+
 // A pipelined AppendEntries that failed is delivered all the same. It is no evidence, whatever its answer holds, and raft
 // does not get to take it for contact.
 func TestG3G5_AFailedPipelinedAppendIsNoEvidence(t *testing.T) {

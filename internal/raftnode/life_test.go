@@ -252,6 +252,26 @@ func TestShutdownWithoutAQuorum(t *testing.T) {
 	})
 }
 
+// A poisoned leader does not wait for anybody: what is under way is answered as unknown.
+func TestAPoisonedLeaderStopsAtOnce(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		c := startCell(t, 3, 0, func(_ int, cfg *Config) { cfg.ElectionTimeout = 10 * time.Second })
+		l := c.leader()
+		c.cut(l, c.others(l)...)
+		got := make(chan error, 1)
+		go func() { got <- l.Propose(context.Background(), []byte("x")) }()
+		time.Sleep(latency)
+		began := time.Now()
+		l.sw.Trip(errors.New("disk"))
+		if err := <-got; !errors.Is(err, ErrUnknown) {
+			t.Errorf("propose: %v", err)
+		}
+		if d := time.Since(began); d > 10*latency {
+			t.Errorf("the proposal was answered after %v", d)
+		}
+	})
+}
+
 func TestProposeSaysWhatIsKnown(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		c := startCell(t, 3, 0, nil)
@@ -281,17 +301,20 @@ func TestG3_TermStartIsALevel(t *testing.T) {
 		c := startCell(t, 1, 0, nil)
 		l := c.leader()
 		stop := make(chan struct{})
-		var thief sync.WaitGroup
-		thief.Go(func() { // takes every wake-up that it can get
-			for {
-				select {
-				case <-l.raft.Load().LeaderCh():
-				case <-l.observed:
-				case <-stop:
-					return
+		var thieves sync.WaitGroup
+		for range 200 { // take nearly every wake-up
+			thieves.Go(func() {
+				for {
+					select {
+					case <-l.raft.Load().LeaderCh():
+					case <-l.observed:
+					case <-l.kicked:
+					case <-stop:
+						return
+					}
 				}
-			}
-		})
+			})
+		}
 		for range 20 {
 			before := l.ActiveTerm()
 			l.inbound.resign(before)
@@ -299,7 +322,7 @@ func TestG3_TermStartIsALevel(t *testing.T) {
 			l.propose(t, "x")
 		}
 		close(stop)
-		thief.Wait()
+		thieves.Wait()
 	})
 }
 
@@ -351,6 +374,9 @@ func TestG3_WhichTermStartCounts(t *testing.T) {
 		l.termStarted(nonce, term-1)
 		l.termStarted(nonce, term+1)
 		l.termStarted([16]byte{}, term)
+		l.start.term = term - 1 // proposed in one term, appended in the next
+		l.termStarted(nonce, term)
+		l.start.term = term
 		if l.ActiveTerm() != 0 {
 			t.Error("a TermStart counted that must not")
 		}
