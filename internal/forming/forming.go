@@ -140,6 +140,9 @@ func (f *Forming) Run(ctx context.Context) (Outcome, error) {
 // refused. Servers of other cells are not asked. It returns ctx's error, or one of the errors above.
 func (f *Forming) Rejoin(ctx context.Context) error {
 	for {
+		if f.cfg.Leader != nil && f.cfg.Leader() == f.cfg.ID {
+			return nil
+		}
 		answers, _, err := f.survey(ctx, f.status())
 		if err != nil {
 			return err
@@ -221,7 +224,7 @@ func (f *Forming) wait(what string) {
 }
 
 // survey asks all servers that are seen, and those of the last proposal, where they stand. silent are those that ought
-// to have answered and did not.
+// to have answered and did not. A server that belongs to a cell is not disturbed by one of another cell.
 func (f *Forming) survey(ctx context.Context, me status) (answers []status, silent []string, err error) {
 	var ids []string
 	counted := make(map[string]bool) // those that might be part of a new cell
@@ -241,11 +244,12 @@ func (f *Forming) survey(ctx context.Context, me status) (answers []status, sile
 			err = errs[i]
 		}
 		switch {
+		case err == nil && s.ID == id && s.Cell != me.Cell && me.hasState():
 		case err == nil && s.ID == id && s.Cell != me.Cell:
 			return nil, nil, fmt.Errorf("%w: node %s belongs to cell %q, this one to %q", ErrWrongCell, id, s.Cell, me.Cell)
 		case err == nil && s.ID == id:
 			answers = append(answers, s)
-		case errs[i] != nil && f.cfg.Permanent != nil && f.cfg.Permanent(errs[i]):
+		case errs[i] != nil && !me.hasState() && f.cfg.Permanent != nil && f.cfg.Permanent(errs[i]):
 			return nil, nil, fmt.Errorf("node %s: %w", id, errs[i])
 		case counted[id]:
 			silent = append(silent, id)

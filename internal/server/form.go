@@ -94,13 +94,18 @@ func (s *Server) finishBootstrap() error {
 	return raftnode.FinishBootstrap(s.store.Logs(), record.Servers)
 }
 
-// form finds, forms or joins the cell, unless this server belongs to one.
+// form finds, forms or joins the cell. A server that belongs to one asks whether it is still known there: it may have
+// been replaced while it was away, and would wait for ever to hear from the leader.
 func (s *Server) form() {
 	if err := s.resumeBootstrap(); err != nil {
 		s.fail(err)
 		return
 	}
+	member := s.mux.CellID() != [16]byte{}
 	_, err := s.forming.Run(s.stop)
+	if err == nil && member {
+		err = s.forming.Rejoin(s.stop)
+	}
 	switch {
 	case err == nil, s.stop.Err() != nil:
 	case errors.Is(err, forming.ErrWrongCell), errors.Is(err, transport.ErrCell):
