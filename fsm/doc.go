@@ -102,8 +102,8 @@
 // no reply yet; one that is settled gets [Refused]. None is performed again. Refusals such as [Conflict] are results like
 // any other. Not kept, because nothing was done and the number stays unseen, are UnknownSession, [Malformed], and
 // [LimitReached] with LimitOutstanding; the last means that the session has MaxOutstanding numbers outstanding,
-// and goes away with acknowledgements. (A Withdraw that makes room passes nevertheless, and so does CloseSession,
-// whose result goes with the session.)
+// and goes away with acknowledgements. (A Withdraw that makes room passes nevertheless, an Unlock that frees
+// something, and CloseSession, whose result goes with the session.)
 //
 // Acknowledgements come first, before the change that carries them, and also when that is a repeat. Those of queued
 // Locks are ignored: there is nothing to have received. Settled numbers are kept as ranges; their gaps are what is

@@ -246,6 +246,24 @@ func TestG7_Outstanding(t *testing.T) {
 	}
 }
 
+// TestG7_OutstandingHolder: a holder frees what it holds even if its own session has as many requests queued as it may.
+func TestG7_OutstandingHolder(t *testing.T) {
+	r := newReplica(t)
+	a := r.open("a")
+	token := r.result(r.do(Lock{Change: Change{Session: a, Seq: 1}, Name: "l"})).Revision
+	seq := uint64(2)
+	for ; seq <= MaxOutstanding; seq++ {
+		r.do(Lock{Change: Change{Session: a, Seq: seq}, Name: "l"})
+	}
+	out := r.do(Unlock{Change: Change{Session: a, Seq: seq}, Name: "l", Token: token})
+	if len(out.Replies) != 2 || out.Replies[0].Result.Code != OK || len(out.Grants) != 1 {
+		t.Fatalf("unlocking under the limit: %+v", out.Replies)
+	}
+	if got := r.result(r.do(Unlock{Change: Change{Session: a, Seq: seq + 1}, Name: "l", Token: token})); got.Limit != LimitOutstanding {
+		t.Fatalf("unlocking what is not held: %+v", got)
+	}
+}
+
 // TestG7_TooManyAcks: a change that is malformed does nothing, not even acknowledge.
 func TestG7_TooManyAcks(t *testing.T) {
 	r := newReplica(t)

@@ -21,10 +21,12 @@ func (st *step) lock(c Lock) {
 }
 
 func (st *step) unlock(c Unlock) {
-	if !st.take(c.Change, c.Name != "", false) {
+	// A holder must be able to free what it holds, however many of its own session wait for it.
+	held := st.heldAs(c.Session, c.Name, c.Token)
+	if !st.take(c.Change, c.Name != "", held) {
 		return
 	}
-	if !st.heldAs(c.Session, c.Name, c.Token) {
+	if !held {
 		st.answer(c.Change, "", Result{Code: NotHeld})
 		return
 	}

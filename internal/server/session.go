@@ -129,6 +129,7 @@ func (x *Session) submit(ctx context.Context, c fsm.Change, cmd fsm.Command) (re
 	res, err = x.srv.submit(ctx, &r)
 	switch {
 	case err != nil:
+		x.author.unanswered(c)
 	case res.Code == fsm.UnknownSession:
 		x.lease.End(ErrSessionExpired) // the log has it that the session is gone
 	default:
