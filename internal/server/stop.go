@@ -3,11 +3,12 @@ package server
 import (
 	"context"
 	"errors"
+	"fmt"
 	"sync"
 	"time"
 )
 
-// closeWait bounds how long Close waits for raft and the disk, which may hang.
+// shutdownStep bounds how long a server tries to end its sessions before it goes.
 const shutdownStep = 5 * time.Second
 
 // Done is closed when the node has stopped.
@@ -28,7 +29,7 @@ func (s *Server) stopped() error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if s.err != nil && !errors.Is(s.err, ErrClosed) {
-		return s.err
+		return fmt.Errorf("%w: %w", ErrClosed, s.err)
 	}
 	return ErrClosed
 }
