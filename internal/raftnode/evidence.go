@@ -218,15 +218,17 @@ func (e *evidence) due() bool {
 	return true
 }
 
-// age is how long ago the newest confirmed AppendEntries was sent.
-func (e *evidence) age() (time.Duration, bool) {
+// age is how long ago the newest confirmed AppendEntries was sent; negative if none was. It is kept when the term ends.
+func (e *evidence) age() time.Duration {
 	e.mu.Lock()
 	defer e.mu.Unlock()
-	if e.active == 0 {
-		return 0, false
+	if e.active != 0 {
+		e.confirm()
 	}
-	e.confirm()
-	return time.Since(e.confirmed.sent), !e.confirmed.sent.IsZero()
+	if e.confirmed.sent.IsZero() {
+		return -1
+	}
+	return time.Since(e.confirmed.sent)
 }
 
 // snapshot copies what is known of each server in the current term.
@@ -279,19 +281,14 @@ func (n *Node) ReadIndex(ctx context.Context) (uint64, error) {
 	return index, nil
 }
 
-// EvidenceAge is how old the last proof of a leader is: on the active leader the age of the newest evidence, elsewhere
-// the time since the leader was last heard. It is negative if there never was one.
+// EvidenceAge is how old the last proof of a leader is: of this node's own evidence while it led, or of the last
+// AppendEntries that it took from another leader. It is negative if there never was one.
 func (n *Node) EvidenceAge() time.Duration {
-	if n.ActiveTerm() != 0 {
-		if age, ok := n.evidence.age(); ok {
-			return age
-		}
+	own, other := n.evidence.age(), n.inbound.silence()
+	if own < 0 || (other >= 0 && other < own) {
+		return other
 	}
-	last := n.raft.Load().LastContact()
-	if last.IsZero() {
-		return -1
-	}
-	return time.Since(last)
+	return own
 }
 
 // verify asks raft for rounds of heartbeats when somebody waits for evidence that the periodic traffic does not bring

@@ -3,6 +3,7 @@ package raftnode
 import (
 	"context"
 	"errors"
+	"strings"
 	"sync"
 	"testing"
 	"testing/synctest"
@@ -237,6 +238,59 @@ func TestG3G5_WhatIsEvidence(t *testing.T) {
 			}
 		})
 	}
+}
+
+// A snapshot that was installed shows how far a server is, and proves nothing about the present.
+func TestG3G5_AnInstalledSnapshotIsNoEvidence(t *testing.T) {
+	e := newEvidence("self", func() raft.Configuration {
+		return raft.Configuration{Servers: []raft.Server{{ID: "self", Address: "self"}, {ID: "b", Address: "b"}}}
+	})
+	_, inner := raft.NewInmemTransport("self")
+	_, other := raft.NewInmemTransport("b")
+	inner.Connect("b", other)
+	go func() {
+		rpc := <-other.Consumer()
+		rpc.Respond(&raft.InstallSnapshotResponse{Term: 7, Success: true}, nil)
+	}()
+	tr := &transport{inner: inner, evidence: e, superseded: func() {}, sw: newSwitch()}
+	e.open(7)
+	need := e.now()
+	var resp raft.InstallSnapshotResponse
+	if err := tr.InstallSnapshot("b", "b", &raft.InstallSnapshotRequest{Term: 7, LastLogIndex: 9}, &resp, strings.NewReader("")); err != nil {
+		t.Fatal(err)
+	}
+	if r, _ := e.join(7, need); r == nil {
+		t.Error("it is evidence")
+	}
+	if match := e.snapshot()["b"].match; match != 9 {
+		t.Errorf("match is %d", match)
+	}
+}
+
+// EvidenceAge counts from the last proof: for a follower that is cut off, and for a leader from what its own last evidence
+// was, not from the moment at which it gave up.
+func TestG9_EvidenceAge(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		c := startCell(t, 3, 0, nil)
+		for _, m := range []*member{c.leader(), c.others(c.leader())[0]} {
+			time.Sleep(election)
+			c.cut(m, c.others(m)...)
+			time.Sleep(10 * election)
+			if age := m.EvidenceAge(); age < 9*election || age > 11*election {
+				t.Errorf("after %v without the others: %v", 10*election, age)
+			}
+			c.heal()
+			c.leader()
+			time.Sleep(2 * election)
+			if age := m.EvidenceAge(); age < 0 || age > election {
+				t.Errorf("back among the others: %v", age)
+			}
+		}
+		x := c.add("x", func(*Config) {})
+		if age := x.EvidenceAge(); age >= 0 {
+			t.Errorf("without ever having had a leader: %v", age)
+		}
+	})
 }
 
 // Raft is asked for a round only if one is needed that was not asked for yet.

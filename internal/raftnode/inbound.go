@@ -4,6 +4,8 @@ import (
 	"errors"
 	"io"
 	"sync"
+	"sync/atomic"
+	"time"
 
 	"github.com/hashicorp/raft"
 
@@ -32,6 +34,8 @@ type inbound struct {
 	injected chan raft.RPC // from this node itself
 	stop     chan struct{}
 	snapshot snapshotLoop
+	began    time.Time
+	heard    atomic.Int64 // when the leader was last heard, in nanoseconds since began; 0: never
 
 	queue     []raft.RPC
 	heartbeat raft.RPC // the latest one answered here that raft has not seen yet; Command is nil if there is none
@@ -47,6 +51,7 @@ func newInbound(id string, sw *failstop.Switch, source <-chan raft.RPC, r func()
 		toRaft:   make(chan raft.RPC),
 		injected: make(chan raft.RPC),
 		stop:     make(chan struct{}),
+		began:    time.Now(),
 	}
 }
 
@@ -129,8 +134,10 @@ func (in *inbound) admit(rpc raft.RPC) {
 	}
 	if resp := in.answerHeartbeat(rpc.Command); resp != nil {
 		rpc.RespChan <- raft.RPCResponse{Response: resp}
-		rpc.RespChan = nil // the answer of raft's loop, later, is thrown away
-		in.heartbeat = rpc
+		in.hear()
+		// Raft's answer, later, has nowhere to go. The request is the sender's again with an in-memory transport.
+		late := *rpc.Command.(*raft.AppendEntriesRequest)
+		in.heartbeat = raft.RPC{Command: &late}
 		return
 	}
 	if len(in.queue) >= maxQueued {
@@ -189,6 +196,9 @@ func (in *inbound) reply(rpc raft.RPC, a raft.RPCResponse) {
 		if err := in.snapshot.answered(rpc.Command, a); err != nil {
 			in.sw.Trip(err)
 		}
+		if resp, ok := a.Response.(*raft.AppendEntriesResponse); ok && a.Error == nil && resp.Success && rpc.RespChan != nil {
+			in.hear()
+		}
 	}
 	if rpc.RespChan == nil {
 		return
@@ -227,6 +237,19 @@ func (in *inbound) resign(term uint64) {
 	case in.injected <- rpc:
 	case <-in.stop:
 	}
+}
+
+// hear notes that the leader of the present term was heard.
+func (in *inbound) hear() { in.heard.Store(int64(time.Since(in.began))) }
+
+// silence is how long ago that was; negative if it never was. Raft's LastContact also counts votes, and the moment at
+// which a leader gave up.
+func (in *inbound) silence() time.Duration {
+	at := in.heard.Load()
+	if at == 0 {
+		return -1
+	}
+	return time.Since(in.began) - time.Duration(at)
 }
 
 func (in *inbound) header() raft.RPCHeader {
