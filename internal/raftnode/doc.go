@@ -40,6 +40,7 @@
 // later term when R was taken. A leader of a later term needs the votes of a majority; that majority and our quorum
 // share a server, also when their configurations are neighbours, which differ by one server. So no later leader had been
 // elected at R, and nothing that we have not got had been committed by one.
+// Our own vote counts because WaitEvidence looks, after R was taken, that raft still leads T: it had not voted either.
 // It does not matter whether the follower agreed to the entries: its term is what counts. InstallSnapshot, votes and
 // raft's LastContact are not counted. VerifyLeader is not proof either, since it takes in answers to requests from
 // before the call, and of servers without a vote: it is used as a trigger, one at a time.

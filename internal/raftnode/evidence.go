@@ -250,7 +250,7 @@ func (n *Node) Stamp() uint64 { return n.evidence.now() }
 // wait asks for a round at once, others give the periodic traffic a moment first.
 // It returns ErrNotActive when term is not, or no longer, the active one; the reason of the stop; or ctx's error.
 func (n *Node) WaitEvidence(ctx context.Context, term, stamp uint64, urgent bool) error {
-	if n.ActiveTerm() != term {
+	if n.ActiveTerm() != term { // after stamp was taken: this is what lets our own vote count
 		return n.notActive(term)
 	}
 	r, err := n.evidence.join(term, stamp)
@@ -294,7 +294,6 @@ func (n *Node) EvidenceAge() time.Duration {
 // verify asks raft for rounds of heartbeats when somebody waits for evidence that the periodic traffic does not bring
 // soon enough. VerifyLeader is only the trigger: what it answers proves nothing. One is outstanding at most.
 func (n *Node) verify() {
-	defer n.wg.Done()
 	var gathered <-chan time.Time
 	for {
 		select {

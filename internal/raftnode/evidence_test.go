@@ -240,6 +240,28 @@ func TestG3G5_WhatIsEvidence(t *testing.T) {
 	}
 }
 
+// A node that has stepped down, and may have voted in a later term, does not count itself, even before it has noticed.
+func TestG3G5_TheOwnVoteCountsOnlyWhileLeading(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		c := startCell(t, 3, 0, nil)
+		l := c.leader()
+		term := l.ActiveTerm()
+		l.inbound.resign(term)
+		time.Sleep(latency)
+		// As if nobody had told the evidence, and an old heartbeat had been answered just now.
+		l.evidence.open(term)
+		stamp := l.Stamp()
+		l.evidence.answered(raft.ServerID(c.others(l)[0].ID()), term, l.evidence.next(), 0)
+		if r, err := l.evidence.join(term, stamp); r != nil || err != nil {
+			t.Fatal("the test shows nothing")
+		}
+		if err := l.WaitEvidence(t.Context(), term, stamp, true); !errors.Is(err, ErrNotActive) {
+			t.Errorf("evidence of a node that does not lead: %v", err)
+		}
+		l.evidence.close(ErrNotActive)
+	})
+}
+
 // A snapshot that was installed shows how far a server is, and proves nothing about the present.
 func TestG3G5_AnInstalledSnapshotIsNoEvidence(t *testing.T) {
 	e := newEvidence("self", func() raft.Configuration {

@@ -299,6 +299,37 @@ func TestG12_MalformedRequestsAreRefused(t *testing.T) {
 	})
 }
 
+// Requests that raft's main loop does not get to are refused at some point, and not collected for ever.
+func TestG12_RequestsThatWaitAreBounded(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		c := startCell(t, 3, 0, nil)
+		l := c.leader()
+		f, g := c.others(l)[0], c.others(l)[1]
+		hang := make(chan struct{})
+		f.store.set(func(s *memStore) { s.hang = hang })
+		go func() { _ = l.Propose(t.Context(), []byte("x")) }()
+		time.Sleep(10 * latency)
+		refused := make(chan error, 4*maxQueued)
+		for range cap(refused) {
+			go func() {
+				var resp raft.RequestPreVoteResponse
+				refused <- g.wire.InmemTransport.RequestPreVote("", raft.ServerAddress(f.ID()), &raft.RequestPreVoteRequest{RPCHeader: g.inbound.header()}, &resp)
+			}()
+		}
+		busy := 0
+		for range cap(refused) {
+			if err := <-refused; errors.Is(err, errBusy) {
+				busy++
+			}
+		}
+		if busy < 2*maxQueued {
+			t.Errorf("%d of %d were refused", busy, cap(refused))
+		}
+		f.store.set(func(s *memStore) { s.hang = nil })
+		close(hang)
+	})
+}
+
 // A log that diverges at the index of a snapshot makes raft install the snapshot again and again. The node stops, and is
 // cured by a restart.
 func TestASnapshotLoopStopsTheNode(t *testing.T) {

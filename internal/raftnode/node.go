@@ -37,7 +37,7 @@ type Node struct {
 	stopping chan struct{} // closed when Shutdown begins
 	stopped  chan struct{} // closed when nothing of the node runs any more
 	closing  atomic.Bool
-	wg       sync.WaitGroup // the node's own goroutines but for inbound's
+	wg       sync.WaitGroup // the node's own goroutines
 }
 
 // Open starts raft on the state that the stores hold; an empty node waits for Bootstrap or for a leader that adds it.
@@ -66,11 +66,10 @@ func Open(cfg Config) (*Node, error) {
 	}
 	n.raft.Store(r)
 	r.RegisterObserver(raft.NewObserver(n.observed, false, ofLeadership))
-	n.wg.Add(3)
-	go n.watch()
-	go n.verify()
-	go n.guard()
-	go n.inbound.run()
+	n.wg.Go(n.inbound.run)
+	n.wg.Go(n.watch)
+	n.wg.Go(n.verify)
+	n.wg.Go(n.guard)
 	return n, nil
 }
 
@@ -155,7 +154,6 @@ func (n *Node) Shutdown() error {
 
 // guard shuts the node down when the switch is thrown.
 func (n *Node) guard() {
-	defer n.wg.Done()
 	select {
 	case <-n.cfg.Switch.Tripped():
 		err := n.cfg.Switch.Err()

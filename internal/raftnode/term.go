@@ -65,7 +65,6 @@ func (n *Node) leading(term uint64) bool {
 // watch compares what raft is with what this node acts as, whenever something may have changed. LeaderCh and the
 // observations only wake it: both lose events.
 func (n *Node) watch() {
-	defer n.wg.Done()
 	tick := time.NewTicker(n.cfg.ElectionTimeout)
 	defer tick.Stop()
 	for {
@@ -98,8 +97,7 @@ func (n *Node) refresh() {
 	switch term := r.CurrentTerm(); {
 	case n.leading(term):
 		if n.beginTerm(term) {
-			n.wg.Add(1)
-			go n.startTerm(term)
+			n.wg.Go(func() { n.startTerm(term) })
 		}
 	case r.State() == raft.Leader && n.evidence.seen.Load() > term:
 		n.inbound.resign(term) // raft's heartbeats do not look at the term of an answer
@@ -129,7 +127,6 @@ func (n *Node) beginTerm(term uint64) bool {
 
 // startTerm proposes the TermStart of term until it has been applied or the term has passed.
 func (n *Node) startTerm(term uint64) {
-	defer n.wg.Done()
 	n.termMu.Lock()
 	data := n.cfg.TermStart(n.start.nonce)
 	n.termMu.Unlock()
