@@ -326,6 +326,20 @@ func TestG3_TermStartIsALevel(t *testing.T) {
 	})
 }
 
+// An answer has shown a later term, and raft did not look: the node must not stay a leader that may not act.
+func TestG3_ALeaderThatMayNotActStepsDown(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		c := startCell(t, 1, 0, nil)
+		l := c.leader()
+		term := l.ActiveTerm()
+		l.network.answered("x", &raft.AppendEntriesRequest{Term: term}, &raft.AppendEntriesResponse{Term: term + 1}, l.evidence.next())
+		if l.ActiveTerm() != 0 {
+			t.Error("it is active")
+		}
+		eventually(t, "a later term is active", func() bool { return l.ActiveTerm() > term })
+	})
+}
+
 // Leadership that comes and goes: Activated and Deactivated come in pairs (see activity), and each active term is one
 // whose TermStart was applied.
 func TestG3_LeadershipFlaps(t *testing.T) {

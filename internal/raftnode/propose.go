@@ -28,6 +28,36 @@ func (n *Node) propose(ctx context.Context, data []byte) error {
 	return n.await(ctx, func() error { return n.raft.Load().Apply(data, n.cfg.ElectionTimeout).Error() })
 }
 
+// Start is Propose for whoever has more to do: it returns as soon as raft has taken the entry, at the latest after one
+// election timeout, and calls done, once, on another goroutine, with what Propose would return. A caller goes on to the
+// next entry while this one is written.
+func (n *Node) Start(data []byte, done func(error)) {
+	fail := func(err error) { go done(fmt.Errorf("%w: %w", ErrNotProposed, err)) }
+	if n.transferring.Load() {
+		fail(errors.New("leadership is being transferred"))
+		return
+	}
+	if !n.inflight.enter() {
+		fail(n.stopReason())
+		return
+	}
+	future := n.raft.Load().Apply(data, n.cfg.ElectionTimeout)
+	answered := make(chan error, 1)
+	go func() {
+		err := future.Error()
+		n.inflight.leave()
+		answered <- err
+	}()
+	go func() {
+		select {
+		case err := <-answered:
+			done(outcome(err))
+		case <-n.stopped:
+			done(fmt.Errorf("%w: %w", ErrUnknown, n.stopReason()))
+		}
+	}()
+}
+
 // await runs one call of raft's and waits for its future, for ctx, and for the end of the node. The call goes on when
 // ctx ends; Shutdown waits for it.
 func (n *Node) await(ctx context.Context, call func() error) error {
