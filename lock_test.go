@@ -165,3 +165,172 @@ func TestG6_CancelAgainstGrant(t *testing.T) {
 		synctest.Wait()
 	})
 }
+
+// Of a queue over all servers one waiter gives up, one waits no longer than it said, and one dies with its server. The
+// others are granted in the order in which they asked, and no ghost holds them up for longer than its TTL.
+func TestG6_TheDeadAndTheCancelledAreSkipped(t *testing.T) {
+	inCell(t, 3, func(t *testing.T, c *cell) {
+		dead := c.others(c.leader())[0]
+		a, b := c.others(dead)[0], c.others(dead)[1]
+		held := c.lock(c.session(a), "x")
+		wait := func(ctx context.Context, server int, opts ...coord.LockOption) <-chan grant {
+			got := c.acquire(ctx, c.session(server, coord.WithTTL(3*ttl)), "x", opts...)
+			time.Sleep(10 * time.Millisecond)
+			return got
+		}
+		ctx, cancel := context.WithCancel(t.Context())
+		first := wait(t.Context(), b)
+		cancelled := wait(ctx, a)
+		killed := wait(t.Context(), dead)
+		impatient := wait(t.Context(), b, coord.WithMaxWait(100*time.Millisecond))
+		last := wait(t.Context(), a)
+		cancel()
+		if g := <-cancelled; !errors.Is(g.err, context.Canceled) {
+			t.Errorf("cancelled: %v", g.err)
+		}
+		if g := <-impatient; !errors.Is(g.err, coord.ErrLocked) {
+			t.Errorf("after its longest wait: %v", g.err)
+		}
+		c.kill(dead)
+		if g := <-killed; !errors.Is(g.err, coord.ErrClosed) {
+			t.Errorf("on a killed server: %v", g.err)
+		}
+		if err := held.Unlock(c.within(time.Minute)); err != nil {
+			t.Fatal(err)
+		}
+		g := <-first
+		if g.err != nil {
+			t.Fatal(g.err)
+		}
+		freed := time.Now()
+		if err := g.lock.Unlock(c.within(time.Minute)); err != nil {
+			t.Fatal(err)
+		}
+		if g := <-last; g.err != nil {
+			t.Fatal(g.err)
+		}
+		if d := time.Since(freed); d > 3*ttl+time.Second {
+			t.Errorf("the last one waited %v behind a dead one", d)
+		}
+		if info, err := c.nodes[a].Lookup(c.within(time.Minute), "x"); err != nil || len(info.Queue) != 0 {
+			t.Errorf("%v, %v", info, err)
+		}
+	})
+}
+
+func TestTryLockNeverWaits(t *testing.T) {
+	inCell(t, 3, func(t *testing.T, c *cell) {
+		s, other := c.session(1), c.session(2)
+		held, err := s.TryLock(c.within(time.Minute), "x")
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, s := range []*coord.Session{s, other} { // each call is an acquisition of its own
+			began := time.Now()
+			if _, err := s.TryLock(c.within(time.Minute), "x"); !errors.Is(err, coord.ErrLocked) {
+				t.Errorf("%v", err)
+			}
+			if d := time.Since(began); d > 100*time.Millisecond {
+				t.Errorf("it waited %v", d)
+			}
+		}
+		if _, err := other.TryLock(c.within(time.Minute), "x", coord.WithMaxWait(time.Second)); !errors.Is(err, coord.ErrInvalid) {
+			t.Errorf("with a longest wait: %v", err)
+		}
+		if err := held.Unlock(c.within(time.Minute)); err != nil {
+			t.Fatal(err)
+		}
+		if _, err := other.TryLock(c.within(time.Minute), "x"); err != nil {
+			t.Error(err)
+		}
+	})
+}
+
+// The holder stops with the call of Unlock, not with its answer, and the release goes on when ctx has ended.
+func TestUnlockStopsFirst(t *testing.T) {
+	inCell(t, 3, func(t *testing.T, c *cell) {
+		far := c.others(c.leader())[0]
+		s := c.session(far, coord.WithTTL(time.Minute))
+		held := c.lock(s, "x")
+		c.isolate(far)
+		if err := held.Unlock(c.within(300 * time.Millisecond)); !errors.Is(err, context.DeadlineExceeded) {
+			t.Errorf("Unlock: %v", err)
+		}
+		lost(t, held, coord.ErrUnlocked)
+		again := make(chan error)
+		go func() { again <- held.Unlock(t.Context()) }()
+		time.Sleep(time.Second)
+		c.lab.HealAll()
+		if err := <-again; err != nil {
+			t.Errorf("a second Unlock: %v", err)
+		}
+		if _, err := c.session(c.leader()).TryLock(c.within(time.Minute), "x"); err != nil {
+			t.Error(err)
+		}
+		if err := held.Unlock(c.within(time.Minute)); err != nil {
+			t.Errorf("a third Unlock: %v", err)
+		}
+	})
+}
+
+func TestDo(t *testing.T) {
+	inCell(t, 3, func(t *testing.T, c *cell) {
+		far := c.others(c.leader())[0]
+		s, other := c.session(far, coord.WithTTL(4*ttl)), c.session(c.leader(), coord.WithTTL(time.Minute))
+		type key struct{}
+		ctx, cancel := context.WithCancelCause(context.WithValue(t.Context(), key{}, 1))
+		enough, wrong := errors.New("enough"), errors.New("wrong")
+		busy := func() bool {
+			l, err := other.TryLock(c.within(time.Minute), "x")
+			if err == nil {
+				l.Unlock(c.within(time.Minute))
+			}
+			return errors.Is(err, coord.ErrLocked)
+		}
+		err := s.Do(ctx, "x", func(ctx context.Context, l *coord.Lock) error {
+			if ctx.Value(key{}) != 1 || ctx.Err() != nil || l.Check() != nil {
+				t.Errorf("in Do: %v, %v, %v", ctx.Value(key{}), ctx.Err(), l.Check())
+			}
+			cancel(enough)
+			<-ctx.Done()
+			if context.Cause(ctx) != enough {
+				t.Errorf("cause: %v", context.Cause(ctx))
+			}
+			time.Sleep(2 * ttl) // it takes its time
+			if !busy() {
+				t.Error("released while fn runs")
+			}
+			return wrong
+		})
+		if err != wrong {
+			t.Errorf("Do: %v", err)
+		}
+		time.Sleep(50 * time.Millisecond) // ctx has ended: the release is not waited for
+		if busy() {
+			t.Error("held after fn has returned")
+		}
+		func() {
+			defer func() {
+				if p := recover(); p != "oops" {
+					t.Errorf("recovered %v", p)
+				}
+			}()
+			s.Do(t.Context(), "x", func(context.Context, *coord.Lock) error { panic("oops") })
+		}()
+		if busy() {
+			t.Error("held after a panic")
+		}
+		err = s.Do(t.Context(), "x", func(ctx context.Context, l *coord.Lock) error {
+			c.isolate(far)
+			<-ctx.Done()
+			if !errors.Is(context.Cause(ctx), coord.ErrSessionExpired) {
+				t.Errorf("cause: %v", context.Cause(ctx))
+			}
+			c.lab.HealAll()
+			return nil
+		})
+		if !errors.Is(err, coord.ErrSessionExpired) {
+			t.Errorf("lost meanwhile: %v", err)
+		}
+	})
+}
