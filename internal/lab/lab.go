@@ -16,8 +16,9 @@ type Lab struct {
 	*transport.Memory
 	commitTimeout time.Duration
 
-	mu    sync.Mutex
-	disks map[string]*store.Disk
+	mu         sync.Mutex
+	checkEvery uint64
+	disks      map[string]*store.Disk
 }
 
 // New returns a lab. An idle leader tells its followers of a commit within commitTimeout; 0 is production's. A bubble
@@ -52,3 +53,17 @@ func (l *Lab) SetDisk(addr string, d *store.Disk) {
 
 // CommitTimeout is raft's.
 func (l *Lab) CommitTimeout() time.Duration { return l.commitTimeout }
+
+// SetCheckEvery sets how many entries lie between two checks that the servers agree, for those that start later.
+func (l *Lab) SetCheckEvery(entries uint64) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.checkEvery = entries
+}
+
+// CheckEvery is how many entries lie between two such checks; 0 is production's number.
+func (l *Lab) CheckEvery() uint64 {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.checkEvery
+}

@@ -7,16 +7,17 @@ import (
 )
 
 const (
-	// CheckEvery is how many entries lie between two checkpoints.
+	// CheckEvery is how many entries lie between two checkpoints, unless Config says otherwise.
 	CheckEvery = 10_000
 	// checksKept is how many checkpoints a server remembers, for servers that are behind and ask.
 	checksKept = 8
 )
 
 // checks hashes the state at every checkpoint and compares the hash with the leader's. A checkpoint n is the state
-// after every entry up to n·CheckEvery; it is recognised when the first entry beyond it is about to be applied, since
+// after every entry up to n·every; it is recognised when the first entry beyond it is about to be applied, since
 // entries of raft's own never reach the state machine.
 type checks struct {
+	every    uint64
 	hashed   func(index, hash uint64)
 	mismatch func(index, ours, leaders uint64)
 
@@ -29,9 +30,13 @@ type checks struct {
 	idle     sync.WaitGroup
 }
 
-func newChecks(hashed func(index, hash uint64), mismatch func(index, ours, leaders uint64)) *checks {
+func newChecks(cfg Config) *checks {
+	every := cfg.CheckEvery
+	if every == 0 {
+		every = CheckEvery
+	}
 	return &checks{
-		hashed: hashed, mismatch: mismatch,
+		every: every, hashed: cfg.Hashed, mismatch: cfg.Mismatch,
 		ours: make(map[uint64]uint64), expected: make(map[uint64]uint64),
 	}
 }
@@ -41,7 +46,7 @@ func (c *checks) due(next uint64) (point uint64, due bool) {
 	if next == 0 {
 		return 0, false
 	}
-	point = (next - 1) / CheckEvery * CheckEvery
+	point = (next - 1) / c.every * c.every
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if point <= c.last || c.running || c.closed {
@@ -60,7 +65,7 @@ func (c *checks) hash(point uint64, state *fsm.State) {
 		c.mu.Lock()
 		c.running = false
 		c.ours[point] = h
-		forgetOld(c.ours, point)
+		c.forgetOld(c.ours, point)
 		leaders, asked := c.expected[point]
 		c.mu.Unlock()
 		if c.hashed != nil {
@@ -76,7 +81,7 @@ func (c *checks) hash(point uint64, state *fsm.State) {
 func (c *checks) expect(point, leaders uint64) {
 	c.mu.Lock()
 	c.expected[point] = leaders
-	forgetOld(c.expected, point)
+	c.forgetOld(c.expected, point)
 	ours, known := c.ours[point]
 	c.mu.Unlock()
 	if known && ours != leaders && c.mismatch != nil {
@@ -95,7 +100,7 @@ func (c *checks) at(point uint64) (uint64, bool) {
 func (c *checks) reset(index uint64) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	c.last = index / CheckEvery * CheckEvery
+	c.last = index / c.every * c.every
 	clear(c.ours)
 	clear(c.expected)
 }
@@ -107,9 +112,9 @@ func (c *checks) close() {
 	c.idle.Wait()
 }
 
-func forgetOld(m map[uint64]uint64, newest uint64) {
+func (c *checks) forgetOld(m map[uint64]uint64, newest uint64) {
 	for point := range m {
-		if point+checksKept*CheckEvery <= newest {
+		if point+checksKept*c.every <= newest {
 			delete(m, point)
 		}
 	}

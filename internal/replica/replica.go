@@ -22,6 +22,8 @@ type Config struct {
 	Hashed func(index, hash uint64)
 	// Mismatch is told that the leader's hash at a checkpoint is not ours. Not on the FSM goroutine.
 	Mismatch func(index, ours, leaders uint64)
+	// CheckEvery is how many entries lie between two checkpoints, the same at every server; 0: the constant.
+	CheckEvery uint64
 	// Now is the lease clock.
 	Now func() time.Duration
 }
@@ -43,7 +45,7 @@ type Replica struct {
 func New(cfg Config) *Replica {
 	r := &Replica{cfg: cfg, state: fsm.New()}
 	r.timeline.reset(0, cfg.Now())
-	r.checks = newChecks(cfg.Hashed, cfg.Mismatch)
+	r.checks = newChecks(cfg)
 	return r
 }
 

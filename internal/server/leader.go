@@ -204,36 +204,60 @@ func (s *Server) mismatch(index, ours, leaders uint64) {
 	s.Go(func() { s.settle(index, ours) })
 }
 
-// settle asks every other server for its hash at a checkpoint, and stops this one if a majority of the voters agree on
-// another. Each server that is asked and finds a difference settles in its turn: so does a leader that is wrong.
+// settleTries bounds how often the others are asked, an election timeout apart: one that is behind answers later.
+const settleTries = 60
+
+// settle asks every other voter for its hash at a checkpoint until it is clear who is right, and stops this server if a
+// majority agrees on another hash. Each server that is asked and finds a difference settles in its turn: so does a
+// leader that is wrong.
 func (s *Server) settle(index, ours uint64) {
 	if !s.settling.begin(index) {
 		return
 	}
+	theirs := make(map[string]uint64) // by voter
+	for try := 0; try < settleTries && s.stop.Err() == nil; try++ {
+		if try > 0 {
+			sleep(s.stop, s.cfg.ElectionTimeout)
+		}
+		voters := s.collectHashes(index, ours, theirs)
+		votes := map[uint64]int{ours: 1}
+		for _, hash := range theirs {
+			votes[hash]++
+		}
+		for hash, n := range votes {
+			switch {
+			case n <= voters/2:
+			case hash == ours:
+				s.log.Warn("this server is in the majority", "index", index, "agreeing", n, "voters", voters)
+				return
+			default:
+				s.fail(fmt.Errorf("the state of this server differs from that of %d of %d voters after entry %d: it has been damaged, by a fault of the hardware or of the program; remove its Dir and start it anew", n, voters, index))
+				return
+			}
+		}
+		if len(theirs) == voters-1 {
+			break
+		}
+	}
+	s.log.Error("the servers disagree, and there is no majority", "index", index)
+}
+
+// collectHashes asks the other voters that have not answered yet. It returns how many voters there are.
+func (s *Server) collectHashes(index, ours uint64, theirs map[string]uint64) (voters int) {
 	servers, _ := s.raft.Configuration()
-	votes := map[uint64]int{ours: 1}
-	voters := 0
 	for _, peer := range servers {
 		if !peer.Voter {
 			continue
 		}
 		voters++
-		if peer.ID == s.id {
+		if _, known := theirs[peer.ID]; known || peer.ID == s.id {
 			continue
 		}
-		hash, known, err := s.askHash(s.stop, peer.ID, index, ours)
-		if err != nil || !known {
-			continue
-		}
-		votes[hash]++
-	}
-	for hash, n := range votes {
-		if hash != ours && n > voters/2 {
-			s.fail(fmt.Errorf("the state of this server differs from that of %d of %d voters after entry %d: it has been damaged, by a fault of the hardware or of the program; remove its Dir and start it anew", n, voters, index))
-			return
+		if hash, known, err := s.askHash(s.stop, peer.ID, index, ours); err == nil && known {
+			theirs[peer.ID] = hash
 		}
 	}
-	s.log.Warn("this server is not in the minority", "index", index, "agreeing", votes[ours], "voters", voters)
+	return voters
 }
 
 // sleep waits, at most until ctx ends.

@@ -43,10 +43,11 @@ type Config struct {
 }
 
 // laboratory is a Network that decides more than the network: in tests, what an InMemory server keeps its things in, so
-// that it can be started again, and raft's CommitTimeout.
+// that it can be started again, raft's CommitTimeout, and how often the replicas are compared.
 type laboratory interface {
 	Disk(listen string) *store.Disk
 	CommitTimeout() time.Duration
+	CheckEvery() uint64
 }
 
 // Server is one node. All methods may be called concurrently.
@@ -139,9 +140,14 @@ func (s *Server) open(ctx context.Context) error {
 	s.endpoint = nil // the mux's
 	s.ports = openPorts(s.mux)
 
-	s.replica = replica.New(replica.Config{
+	replicaConfig := replica.Config{
 		Applied: s.applied, Restored: s.restored, Hashed: s.hashed, Mismatch: s.mismatch, Now: s.now,
-	})
+	}
+	var commitTimeout time.Duration
+	if lab, ok := s.cfg.Network.(laboratory); ok {
+		commitTimeout, replicaConfig.CheckEvery = lab.CommitTimeout(), lab.CheckEvery()
+	}
+	s.replica = replica.New(replicaConfig)
 	s.hub = hub.New(hub.Config{
 		Source: s.replica, Fresh: s.EvidenceAge,
 		StaleAfter: 2 * s.cfg.ElectionTimeout, Progress: min(time.Second, s.cfg.ElectionTimeout),
@@ -154,10 +160,6 @@ func (s *Server) open(ctx context.Context) error {
 	}
 	if err := s.openForming(); err != nil {
 		return err
-	}
-	var commitTimeout time.Duration
-	if lab, ok := s.cfg.Network.(laboratory); ok {
-		commitTimeout = lab.CommitTimeout()
 	}
 	s.raft, err = raftnode.Open(raftnode.Config{
 		ID: s.id, Streams: raftnode.Streams(s.id, s.ports.raft(s.gossip.Lookup)),
