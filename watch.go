@@ -172,7 +172,7 @@ func (w *Watch) run(ctx context.Context, from *hub.Watcher) {
 		case <-ctx.Done():
 			w.fail(context.Cause(ctx))
 			return
-		case <-w.node.srv.Done():
+		case <-w.node.srv.Stopping():
 			w.fail(hub.ErrClosed)
 			return
 		}
