@@ -87,6 +87,12 @@ func newBare(b *testing.B, servers int) *bare {
 	}
 }
 
+func (c *bare) verify(b *testing.B) {
+	if err := c.leader.VerifyLeader().Error(); err != nil {
+		b.Fatal(err)
+	}
+}
+
 func (c *bare) apply(b *testing.B) {
 	if err := c.leader.Apply(make([]byte, 64), 10*time.Second).Error(); err != nil {
 		b.Error(err)

@@ -2,6 +2,7 @@ package bench
 
 import (
 	"fmt"
+	"slices"
 	"sync"
 	"sync/atomic"
 	"testing"
@@ -10,126 +11,111 @@ import (
 	"github.com/coordcell/coord"
 )
 
-// A pair is a Lock and an Unlock, or two Applies of bare raft.
-
-func BenchmarkPair_OneCaller(b *testing.B) {
-	b.Run("bare", func(b *testing.B) {
-		c := newBare(b, 3)
-		for b.Loop() {
-			c.apply(b)
-			c.apply(b)
-		}
-	})
-	b.Run("leader", func(b *testing.B) {
-		c := newCell(b, 3)
-		s := c.session(b, c.leader)
-		for b.Loop() {
-			lockUnlock(b, s, "x")
-		}
-	})
-	b.Run("follower", func(b *testing.B) {
-		c := newCell(b, 3)
-		s := c.session(b, (c.leader+1)%3)
-		for b.Loop() {
-			lockUnlock(b, s, "x")
-		}
-	})
+// sideBySide measures two things in turn, so that a machine whose speed drifts slows both down, and reports the medians
+// and their ratio. It takes b.N rounds.
+func sideBySide(b *testing.B, bare, ours func()) {
+	b.Helper()
+	var bares, our []time.Duration
+	for b.Loop() {
+		t0 := time.Now()
+		bare()
+		t1 := time.Now()
+		ours()
+		bares, our = append(bares, t1.Sub(t0)), append(our, time.Since(t1))
+	}
+	x, y := median(bares), median(our)
+	b.ReportMetric(0, "ns/op")
+	b.ReportMetric(float64(x.Microseconds()), "bare-µs")
+	b.ReportMetric(float64(y.Microseconds()), "ours-µs")
+	b.ReportMetric(float64(y)/float64(x), "ratio")
 }
 
-func BenchmarkPair_512Callers(b *testing.B) {
-	b.Run("bare", func(b *testing.B) {
-		c := newBare(b, 3)
-		callers(b, 512, func(int) { c.apply(b); c.apply(b) })
-	})
-	b.Run("leader", func(b *testing.B) {
-		c := newCell(b, 3)
-		s := c.session(b, c.leader)
-		callers(b, 512, func(i int) { lockUnlock(b, s, fmt.Sprint("x", i)) })
-	})
+func median(d []time.Duration) time.Duration {
+	slices.Sort(d)
+	return d[len(d)/2]
 }
 
-// callers runs pair b.N times on n goroutines and reports pairs a second.
-func callers(b *testing.B, n int, pair func(caller int)) {
+// A pair is a Lock and an Unlock, beside two Applies of bare raft.
+func BenchmarkPair(b *testing.B) {
+	for _, where := range []string{"leader", "follower"} {
+		b.Run(where, func(b *testing.B) {
+			raft, c := newBare(b, 3), newCell(b, 3)
+			s := c.session(b, c.at(where))
+			sideBySide(b, func() { raft.apply(b); raft.apply(b) }, func() { lockUnlock(b, s, "x") })
+		})
+	}
+}
+
+// BenchmarkPairs has 512 callers at once, in rounds of 1,024 pairs; bare raft gets each command as an entry of its own.
+func BenchmarkPairs(b *testing.B) {
+	raft, c := newBare(b, 3), newCell(b, 3)
+	s := c.session(b, c.leader)
+	const pairs = 1024
+	sideBySide(b,
+		func() { callers(512, pairs, func(int) { raft.apply(b); raft.apply(b) }) },
+		func() { callers(512, pairs, func(i int) { lockUnlock(b, s, fmt.Sprint("x", i)) }) })
+}
+
+// callers has n goroutines do something total times together.
+func callers(n, total int, do func(caller int)) {
 	var left atomic.Int64
-	left.Store(int64(b.N))
-	b.ResetTimer()
+	left.Store(int64(total))
 	var wg sync.WaitGroup
 	for i := range n {
 		wg.Go(func() {
 			for left.Add(-1) >= 0 {
-				pair(i)
+				do(i)
 			}
 		})
 	}
 	wg.Wait()
-	b.ReportMetric(float64(b.N)/b.Elapsed().Seconds(), "pairs/s")
 }
 
 // BenchmarkHandover is from the call of Unlock to the return of the next holder's Lock, with 200 waiters.
 func BenchmarkHandover(b *testing.B) {
-	b.Run("bare", func(b *testing.B) {
-		c := newBare(b, 3)
-		for b.Loop() {
-			c.apply(b)
+	raft, c := newBare(b, 3), newCell(b, 3)
+	s := c.session(b, c.leader)
+	granted := make(chan *coord.Lock)
+	var waiters sync.WaitGroup
+	wait := func() {
+		l, err := s.Lock(b.Context(), "x")
+		if err != nil {
+			b.Error(err)
 		}
-	})
-	b.Run("leader", func(b *testing.B) {
-		c := newCell(b, 3)
-		s := c.session(b, c.leader)
-		granted := make(chan *coord.Lock)
-		wait := func() {
-			l, err := s.Lock(b.Context(), "x")
-			if err != nil {
-				b.Error(err)
-			}
-			granted <- l
-		}
-		for range 201 {
-			go wait()
-		}
-		held := <-granted
-		time.Sleep(time.Second) // all others are in the queue
-		b.ResetTimer()
-		for range b.N {
-			go held.Unlock(b.Context())
-			held = <-granted
-			go wait()
-		}
-		b.StopTimer()
-		for range 200 {
-			go held.Unlock(b.Context())
-			held = <-granted
-		}
-	})
+		granted <- l
+	}
+	for range 201 {
+		waiters.Go(wait)
+	}
+	held := <-granted
+	time.Sleep(time.Second) // all others are in the queue
+	next := func() {
+		waiters.Go(func() { held.Unlock(b.Context()) })
+		held = <-granted
+	}
+	sideBySide(b, func() { raft.apply(b) }, func() { next(); waiters.Go(wait) })
+	for range 200 {
+		next()
+	}
+	waiters.Wait()
 }
 
+// BenchmarkGet is a linearizable read beside raft's VerifyLeader.
 func BenchmarkGet(b *testing.B) {
-	b.Run("bareVerifyLeader", func(b *testing.B) {
-		c := newBare(b, 3)
-		for b.Loop() {
-			if err := c.leader.VerifyLeader().Error(); err != nil {
-				b.Error(err)
-			}
-		}
-	})
-	b.Run("leader", func(b *testing.B) {
-		c := newCell(b, 3)
-		get := getter(b, c, c.leader)
-		for b.Loop() {
-			get()
-		}
-	})
-	b.Run("follower", func(b *testing.B) {
-		c := newCell(b, 3)
-		get := getter(b, c, (c.leader+1)%3)
-		for b.Loop() {
-			get()
-		}
-	})
+	for _, where := range []string{"leader", "follower"} {
+		b.Run(where, func(b *testing.B) {
+			raft, c := newBare(b, 3), newCell(b, 3)
+			get := getter(b, c, c.at(where))
+			sideBySide(b, func() { raft.verify(b) }, get)
+		})
+	}
 	b.Run("leader128Callers", func(b *testing.B) {
-		c := newCell(b, 3)
+		raft, c := newBare(b, 3), newCell(b, 3)
 		get := getter(b, c, c.leader)
-		callers(b, 128, func(int) { get() })
+		const reads = 1024
+		sideBySide(b,
+			func() { callers(128, reads, func(int) { raft.verify(b) }) },
+			func() { callers(128, reads, func(int) { get() }) })
 	})
 }
 

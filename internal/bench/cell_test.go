@@ -60,6 +60,14 @@ func newCell(b *testing.B, servers int) *cell {
 	return c
 }
 
+// at is a node that leads, or one that does not.
+func (c *cell) at(where string) int {
+	if where == "leader" {
+		return c.leader
+	}
+	return (c.leader + 1) % len(c.nodes)
+}
+
 func (c *cell) session(b *testing.B, node int) *coord.Session {
 	b.Helper()
 	s, err := c.nodes[node].NewSession(b.Context())

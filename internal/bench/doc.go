@@ -2,7 +2,7 @@
 // store, disk, network and number of processes, so that what is ours can be told from what is raft's. It has only
 // benchmarks:
 //
-//	go test ./internal/bench -run '^$' -bench . -benchtime 2s -count 5
+//	go test ./internal/bench -run '^$' -bench . -benchtime 300x -count 3
 //
 // Machines differ; what counts are ratios within one run.
 package bench

@@ -23,16 +23,20 @@ var errBusy = errors.New("too many changes wait to be written")
 // in the next one, so that throughput is bound by bytes and not by disk syncs, while a lone change leaves at once.
 // Nobody waits here for the outcome: that comes from the state machine.
 type packer struct {
-	propose func(ctx context.Context, entry []byte) error // returns once the entry is committed, or failed
+	// start has an entry written. It returns when the next one may follow, and calls done when this one has been
+	// applied here, or has failed.
+	start func(entry []byte, done func(error))
 
 	mu     sync.Mutex
 	queue  []proposal
 	bytes  int
+	flying map[*pack]struct{}
 	closed bool
 	more   chan struct{} // of one: the queue is not empty
-	done   chan struct{}
-	flying sync.WaitGroup
 }
+
+// pack is what travels in one entry.
+type pack struct{ proposals []proposal }
 
 // proposal is one command on its way. One of the functions is called, once, on some goroutine; both may be nil.
 type proposal struct {
@@ -42,8 +46,8 @@ type proposal struct {
 	size    int
 }
 
-func newPacker(propose func(context.Context, []byte) error) *packer {
-	return &packer{propose: propose, more: make(chan struct{}, 1), done: make(chan struct{})}
+func newPacker(start func([]byte, func(error))) *packer {
+	return &packer{start: start, more: make(chan struct{}, 1), flying: make(map[*pack]struct{})}
 }
 
 // submit queues a command. It never waits. After an error neither function of the proposal is called.
@@ -68,43 +72,34 @@ func (p *packer) submit(q proposal) error {
 	return nil
 }
 
-// run proposes until ctx ends, and waits for what is in flight.
+// run proposes until ctx ends. Then everything that is left fails, also what is in flight.
 func (p *packer) run(ctx context.Context) {
-	defer close(p.done)
+	defer p.abort()
 	slots := make(chan struct{}, packInFlight)
 	for {
 		select {
 		case <-p.more:
 		case <-ctx.Done():
-			p.abort()
-			p.flying.Wait()
 			return
 		}
 		for {
 			select {
 			case slots <- struct{}{}:
 			case <-ctx.Done():
-				p.abort()
-				p.flying.Wait()
 				return
 			}
-			pack := p.take()
-			if len(pack) == 0 {
+			next := p.take()
+			if next == nil {
 				<-slots
 				break
 			}
-			p.flying.Add(1)
-			go func() {
-				defer p.flying.Done()
-				p.write(ctx, pack)
-				<-slots
-			}()
+			p.write(next, func() { <-slots })
 		}
 	}
 }
 
-// take removes what goes into the next entry.
-func (p *packer) take() []proposal {
+// take removes what goes into the next entry; nil: nothing waits.
+func (p *packer) take() *pack {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	n, bytes := 0, 0
@@ -112,51 +107,71 @@ func (p *packer) take() []proposal {
 		bytes += p.queue[n].size
 		n++
 	}
-	pack := p.queue[:n:n]
-	p.queue = p.queue[n:]
-	if len(p.queue) == 0 {
-		p.queue = nil
+	if n == 0 {
+		return nil
 	}
+	next := &pack{proposals: p.queue[:n:n]}
+	p.queue = p.queue[n:]
 	p.bytes -= bytes
-	return pack
+	p.flying[next] = struct{}{}
+	return next
 }
 
-func (p *packer) write(ctx context.Context, pack []proposal) {
-	cmds := make([]fsm.Command, len(pack))
+func (p *packer) write(next *pack, landed func()) {
+	cmds := make([]fsm.Command, len(next.proposals))
 	size := 64
-	for i := range pack {
-		cmds[i] = pack[i].cmd
-		size += pack[i].size
+	for i, q := range next.proposals {
+		cmds[i] = q.cmd
+		size += q.size
 	}
 	entry, err := wire.AppendEntry(make([]byte, 0, size), cmds)
-	if err == nil {
-		err = p.propose(ctx, entry)
-	}
 	if err != nil {
-		failAll(pack, err)
+		p.finish(next, err)
+		landed()
 		return
 	}
-	for i := range pack {
-		if pack[i].written != nil {
-			pack[i].written()
+	p.start(entry, func(err error) {
+		p.finish(next, err)
+		landed()
+	})
+}
+
+// finish tells a pack's proposals how it went, unless abort has told them.
+func (p *packer) finish(done *pack, err error) {
+	p.mu.Lock()
+	_, flying := p.flying[done]
+	delete(p.flying, done)
+	p.mu.Unlock()
+	switch {
+	case !flying:
+	case err != nil:
+		failAll(done.proposals, err)
+	default:
+		for _, q := range done.proposals {
+			if q.written != nil {
+				q.written()
+			}
 		}
 	}
 }
 
-// abort fails what nobody will write any more.
+// abort fails what nobody will write any more, and what nobody will hear of any more.
 func (p *packer) abort() {
 	p.mu.Lock()
 	p.closed = true
-	rest := p.queue
-	p.queue, p.bytes = nil, 0
+	rest, flying := p.queue, p.flying
+	p.queue, p.bytes, p.flying = nil, 0, nil
 	p.mu.Unlock()
 	failAll(rest, errClosing)
+	for f := range flying {
+		failAll(f.proposals, errClosing)
+	}
 }
 
-func failAll(pack []proposal, err error) {
-	for i := range pack {
-		if pack[i].failed != nil {
-			pack[i].failed(err)
+func failAll(proposals []proposal, err error) {
+	for _, q := range proposals {
+		if q.failed != nil {
+			q.failed(err)
 		}
 	}
 }

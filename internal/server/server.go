@@ -299,13 +299,14 @@ func (s *Server) EvidenceAge() time.Duration {
 	return 1<<63 - 1
 }
 
-// write has an entry written to the log, and returns when it has been applied here.
-func (s *Server) write(ctx context.Context, entry []byte) error {
-	err := s.raft.Propose(ctx, entry)
-	if errors.Is(err, raftnode.ErrNotProposed) {
-		return fmt.Errorf("%w: %w", errNotSent, err)
-	}
-	return err
+// write has an entry written to the log. See packer.start.
+func (s *Server) write(entry []byte, done func(error)) {
+	s.raft.Start(entry, func(err error) {
+		if errors.Is(err, raftnode.ErrNotProposed) {
+			err = fmt.Errorf("%w: %w", errNotSent, err)
+		}
+		done(err)
+	})
 }
 
 // now is the lease clock.
