@@ -9,8 +9,8 @@ import (
 	"time"
 )
 
-// ErrExpired is the cause of a lease that ended because it was not renewed in time.
-var ErrExpired = errors.New("lease: expired")
+// ErrExpired is the cause of a lease that ended because it was not renewed in time. Programs see it as it is.
+var ErrExpired = errors.New("coord: session expired")
 
 // Margin is how much earlier than one TTL after the send of a renewal its holder stops.
 //
