@@ -59,6 +59,11 @@ func (s *Server) Members() []Member {
 			known[m.ID] = m
 		}
 	})
+	for _, m := range s.gossip.Members() {
+		if _, ok := known[m.ID]; !ok { // the leader has not recorded it yet
+			known[m.ID] = fsm.Member{ID: m.ID, Name: m.Name, Addr: m.Addr}
+		}
+	}
 	contact := s.contacts(leader)
 	var out []Member
 	for _, srv := range servers {

@@ -29,21 +29,29 @@ func (s *Server) obstacle() string {
 		}
 		return "this server belongs to no cell yet, and waits for " + waiting + s.unreached.String()
 	}
-	servers, _ := s.raft.Configuration()
-	voters, seen := 0, 0
-	for _, srv := range servers {
-		if !srv.Voter {
-			continue
-		}
-		voters++
-		if srv.ID == s.id || s.gossip.Alive(srv.ID) {
+	servers, _ := s.raft.Configuration() // none after a start, until there is a leader
+	all, seen, what := 0, 0, "voters"
+	count := func(id string) {
+		all++
+		if id == s.id || s.gossip.Alive(id) {
 			seen++
 		}
 	}
-	if voters == 0 {
+	for _, srv := range servers {
+		if srv.Voter {
+			count(srv.ID)
+		}
+	}
+	if len(servers) == 0 {
+		what = "servers"
+		for _, p := range s.store.Peers() {
+			count(p.ID)
+		}
+	}
+	if all == 0 {
 		return "the cell's leader has not sent its log yet" + s.unreached.String()
 	}
-	return fmt.Sprintf("%d of the cell's %d voters are in sight", seen, voters) + s.unreached.String()
+	return fmt.Sprintf("%d of the cell's %d %s are in sight", seen, all, what) + s.unreached.String()
 }
 
 // unreached is why servers could not be reached: the last errors of a few addresses, for people.
