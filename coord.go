@@ -286,8 +286,8 @@ func (c Config) validate() error {
 			bad("Join[%d] = %q: must be host:port, both given", i, a)
 		}
 	}
-	if c.Expect < 0 || c.Expect > 99 {
-		bad("Expect = %d: must be 0 … 99", c.Expect)
+	if c.Expect < 0 || c.Expect > 32 {
+		bad("Expect = %d: must be 0 … 32", c.Expect)
 	}
 	if c.Expect == 1 && len(c.Join) > 0 {
 		bad("Expect = 1 forms a cell alone: Join = %q must be empty", c.Join)

@@ -280,3 +280,26 @@ func TestErrorsWithoutALeader(t *testing.T) {
 		c.lock(c.session(leader), "x")
 	})
 }
+
+// A node that is going opens no further session, and does not try for ever.
+func TestNoSessionWhileGoing(t *testing.T) {
+	inCell(t, 3, func(t *testing.T, c *cell) {
+		follower := c.others(c.leader())[0]
+		n := c.nodes[follower]
+		c.session(follower)
+		c.lab.SetDelay(c.addr(follower), c.addr(c.leader()), 300*time.Millisecond) // saying farewell takes a while
+		gone := make(chan error, 1)
+		go func() { gone <- n.Shutdown(c.within(time.Minute)) }()
+		time.Sleep(10 * time.Millisecond)
+		if _, err := n.NewSession(c.within(time.Minute)); !errors.Is(err, coord.ErrClosed) {
+			t.Errorf("NewSession: %v", err)
+		}
+		<-gone
+		for range 20 { // of the sessions that were opened for it at most one is left, and it expires
+			time.Sleep(time.Second)
+		}
+		if n := c.nodes[c.leader()].Status().Sessions; n != 0 {
+			t.Errorf("%d sessions are left", n)
+		}
+	})
+}

@@ -74,23 +74,26 @@ func (s *Server) openSession(ctx context.Context, o SessionOptions, internal boo
 		case res.Code != fsm.OK:
 			return nil, fmt.Errorf("%w: the cell refused the session (%d)", ErrInvalid, res.Code)
 		}
-		if x, ok := s.newSession(res.Session, o.TTL, sent); ok {
-			return x, nil
+		if x, err := s.newSession(res.Session, o.TTL, sent); x != nil || err != nil {
+			return x, err
 		}
 	}
 }
 
-// newSession begins to keep a session alive. It reports false if its lease has run out already, or if the node is
-// being closed, which the next attempt will find.
-func (s *Server) newSession(id fsm.SessionID, ttl time.Duration, sent time.Duration) (*Session, bool) {
+// newSession begins to keep a session alive. It returns nil if its lease has run out already. A node that is going lets
+// no further session in: what the cell has opened for it is left to expire.
+func (s *Server) newSession(id fsm.SessionID, ttl time.Duration, sent time.Duration) (*Session, error) {
 	x := &Session{srv: s, id: id, ttl: ttl, closed: make(chan struct{}), lease: lease.New(ttl, s.now, sent)}
-	if !x.lease.Alive() || !s.sessions.add(x) {
+	if !s.sessions.add(x) {
 		x.lease.End(ErrClosed)
-		return nil, false
+		return nil, ErrClosed
 	}
 	context.AfterFunc(x.lease.Context(), func() { s.sessions.remove(x) })
+	if !x.lease.Alive() {
+		return nil, nil
+	}
 	s.renewer.Add(id, x.lease)
-	return x, true
+	return x, nil
 }
 
 // ID is the session's id.
