@@ -6,41 +6,24 @@ import (
 	"io"
 	"log"
 	"log/slog"
-	"sync"
-	"time"
 
 	"github.com/hashicorp/go-hclog"
 )
 
-// repeatAfter is how long the same message of raft's stays at Debug after it was logged at Warn.
-const repeatAfter = time.Minute
-
-// raftLogger writes what raft logs to a slog.Logger. Raft reports every failed heartbeat as an error: its errors become
-// warnings, each message once a minute, its warnings Info, and the rest Debug.
+// raftLogger writes what raft logs to a slog.Logger, its warnings and errors as Info and the rest as Debug: that a peer does
+// not answer is daily life. What a program must hear of, a failing disk or a broken invariant, ends the node, which says
+// so itself.
 type raftLogger struct {
 	out  *slog.Logger
 	name string
 	args []any
-	last *lastLogged
 }
 
-type lastLogged struct {
-	mu sync.Mutex
-	at map[string]time.Time // by message; raft's are constants, so there are few
-}
-
-func newRaftLogger(out *slog.Logger) hclog.Logger {
-	return &raftLogger{out: out, name: "raft", last: &lastLogged{at: make(map[string]time.Time)}}
-}
+func newRaftLogger(out *slog.Logger) hclog.Logger { return &raftLogger{out: out, name: "raft"} }
 
 func (l *raftLogger) Log(level hclog.Level, msg string, args ...any) {
 	to := slog.LevelDebug
-	switch level {
-	case hclog.Error:
-		if l.last.due(msg) {
-			to = slog.LevelWarn
-		}
-	case hclog.Warn:
+	if level >= hclog.Warn {
 		to = slog.LevelInfo
 	}
 	if !l.out.Enabled(context.Background(), to) {
@@ -54,17 +37,6 @@ func (l *raftLogger) Log(level hclog.Level, msg string, args ...any) {
 	l.out.With(l.args...).Log(context.Background(), to, l.name+": "+msg, args...)
 }
 
-func (l *lastLogged) due(msg string) bool {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	now := time.Now()
-	if at, ok := l.at[msg]; ok && now.Sub(at) < repeatAfter {
-		return false
-	}
-	l.at[msg] = now
-	return true
-}
-
 func (l *raftLogger) Trace(msg string, args ...any) { l.Log(hclog.Trace, msg, args...) }
 func (l *raftLogger) Debug(msg string, args ...any) { l.Log(hclog.Debug, msg, args...) }
 func (l *raftLogger) Info(msg string, args ...any)  { l.Log(hclog.Info, msg, args...) }
@@ -75,7 +47,7 @@ func (l *raftLogger) IsTrace() bool { return l.enabled(slog.LevelDebug) }
 func (l *raftLogger) IsDebug() bool { return l.enabled(slog.LevelDebug) }
 func (l *raftLogger) IsInfo() bool  { return l.enabled(slog.LevelDebug) }
 func (l *raftLogger) IsWarn() bool  { return l.enabled(slog.LevelInfo) }
-func (l *raftLogger) IsError() bool { return l.enabled(slog.LevelWarn) }
+func (l *raftLogger) IsError() bool { return l.enabled(slog.LevelInfo) }
 
 func (l *raftLogger) enabled(level slog.Level) bool {
 	return l.out.Enabled(context.Background(), level)
