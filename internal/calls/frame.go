@@ -111,7 +111,7 @@ func cutFrames(run []byte, size int) (front, rest []byte) {
 func parseHead(head []byte, maxFrame int) (length int, err error) {
 	n := binary.BigEndian.Uint32(head)
 	if v := head[4]; v != frameVersion {
-		return 0, fmt.Errorf("%w: version %d, only %d is known", errFrame, v, frameVersion)
+		return 0, fmt.Errorf("%w: version %d, this program reads up to %d", errFrame, v, frameVersion)
 	}
 	if n == 0 || uint64(n) > uint64(maxFrame) {
 		return 0, fmt.Errorf("%w: %d bytes, the limit is %d", errFrame, n, maxFrame)

@@ -47,7 +47,7 @@ func newDecoder(b []byte) *decoder {
 	case len(b) == 0:
 		d.err = errMalformed
 	case b[0] != version:
-		d.err = fmt.Errorf("forming: message of version %d, this program reads %d", b[0], version)
+		d.err = fmt.Errorf("forming: bytes of version %d, this program reads up to %d", b[0], version)
 	default:
 		d.b = b[1:]
 	}

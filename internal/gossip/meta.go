@@ -81,7 +81,7 @@ func decodeMeta(b []byte) (m Meta, cell [cellHashLen]byte, err error) {
 		return m, cell, errMeta
 	}
 	if b[0] != metaVersion {
-		return m, cell, fmt.Errorf("metadata of version %d, this program reads %d", b[0], metaVersion)
+		return m, cell, fmt.Errorf("metadata of version %d, this program reads up to %d", b[0], metaVersion)
 	}
 	m.HasState = b[1]&metaHasState != 0
 	copy(cell[:], b[2:])

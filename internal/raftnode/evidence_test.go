@@ -264,29 +264,31 @@ func TestG3G5_TheOwnVoteCountsOnlyWhileLeading(t *testing.T) {
 
 // A snapshot that was installed shows how far a server is, and proves nothing about the present.
 func TestG3G5_AnInstalledSnapshotIsNoEvidence(t *testing.T) {
-	e := newEvidence("self", func() raft.Configuration {
-		return raft.Configuration{Servers: []raft.Server{{ID: "self", Address: "self"}, {ID: "b", Address: "b"}}}
+	synctest.Test(t, func(t *testing.T) {
+		e := newEvidence("self", func() raft.Configuration {
+			return raft.Configuration{Servers: []raft.Server{{ID: "self", Address: "self"}, {ID: "b", Address: "b"}}}
+		})
+		_, inner := raft.NewInmemTransport("self")
+		_, other := raft.NewInmemTransport("b")
+		inner.Connect("b", other)
+		go func() {
+			rpc := <-other.Consumer()
+			rpc.Respond(&raft.InstallSnapshotResponse{Term: 7, Success: true}, nil)
+		}()
+		tr := &transport{inner: inner, evidence: e, superseded: func() {}, sw: newSwitch()}
+		e.open(7)
+		need := e.now()
+		var resp raft.InstallSnapshotResponse
+		if err := tr.InstallSnapshot("b", "b", &raft.InstallSnapshotRequest{Term: 7, LastLogIndex: 9}, &resp, strings.NewReader("")); err != nil {
+			t.Fatal(err)
+		}
+		if r, _ := e.join(7, need); r == nil {
+			t.Error("it is evidence")
+		}
+		if match := e.snapshot()["b"].match; match != 9 {
+			t.Errorf("match is %d", match)
+		}
 	})
-	_, inner := raft.NewInmemTransport("self")
-	_, other := raft.NewInmemTransport("b")
-	inner.Connect("b", other)
-	go func() {
-		rpc := <-other.Consumer()
-		rpc.Respond(&raft.InstallSnapshotResponse{Term: 7, Success: true}, nil)
-	}()
-	tr := &transport{inner: inner, evidence: e, superseded: func() {}, sw: newSwitch()}
-	e.open(7)
-	need := e.now()
-	var resp raft.InstallSnapshotResponse
-	if err := tr.InstallSnapshot("b", "b", &raft.InstallSnapshotRequest{Term: 7, LastLogIndex: 9}, &resp, strings.NewReader("")); err != nil {
-		t.Fatal(err)
-	}
-	if r, _ := e.join(7, need); r == nil {
-		t.Error("it is evidence")
-	}
-	if match := e.snapshot()["b"].match; match != 9 {
-		t.Errorf("match is %d", match)
-	}
 }
 
 // EvidenceAge counts from the last proof: for a follower that is cut off, and for a leader from what its own last evidence

@@ -2,59 +2,16 @@ package wire
 
 import (
 	"bytes"
-	"encoding/hex"
-	"flag"
 	"fmt"
-	"os"
-	"path/filepath"
 	"reflect"
 	"strings"
 	"testing"
 
 	"github.com/coordcell/coord/fsm"
+	"github.com/coordcell/coord/internal/goldentest"
 )
 
-var rewrite = flag.Bool("rewrite", false, "write golden files that are missing; one that exists is never changed")
-
-// golden compares got, the bytes of the things named, with a file that holds them as lines of "name hex". It returns
-// the bytes in the file, which stay readable for ever.
-func golden(t *testing.T, file string, names []string, got map[string][]byte) map[string][]byte {
-	t.Helper()
-	path := filepath.Join("testdata", file)
-	text, err := os.ReadFile(path)
-	if os.IsNotExist(err) && *rewrite {
-		var b strings.Builder
-		for _, name := range names {
-			fmt.Fprintf(&b, "%s %x\n", name, got[name])
-		}
-		text = []byte(b.String())
-		if err := os.MkdirAll("testdata", 0o777); err != nil {
-			t.Fatal(err)
-		}
-		err = os.WriteFile(path, text, 0o666)
-	}
-	if err != nil {
-		t.Fatal(err)
-	}
-	kept := make(map[string][]byte)
-	for line := range strings.Lines(string(text)) {
-		name, digits, _ := strings.Cut(strings.TrimSpace(line), " ")
-		b, err := hex.DecodeString(digits)
-		if err != nil {
-			t.Fatalf("%s: %s: %v", file, name, err)
-		}
-		kept[name] = b
-		if !bytes.Equal(b, got[name]) {
-			t.Errorf("%s: %s is encoded as\n%x, was\n%x", file, name, got[name], b)
-		}
-	}
-	for _, name := range names {
-		if kept[name] == nil {
-			t.Errorf("%s: no line for %s: add %x", file, name, got[name])
-		}
-	}
-	return kept
-}
+var rewrite = goldentest.Flag()
 
 var (
 	nonce  = fsm.Nonce{0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 0xff}
@@ -104,14 +61,13 @@ var params = fsm.Params{
 
 func TestGoldenEntry(t *testing.T) {
 	want := make(map[string][]fsm.Command)
-	got := make(map[string][]byte)
-	var names []string
+	var items []goldentest.Item
 	add := func(name string, cmds []fsm.Command) {
 		b, err := AppendEntry(nil, cmds)
 		if err != nil {
 			t.Fatal(err)
 		}
-		names, got[name], want[name] = append(names, name), b, cmds
+		items, want[name] = append(items, goldentest.Item{Name: name, Bytes: b}), cmds
 	}
 	for _, c := range commands() {
 		add(strings.TrimPrefix(fmt.Sprintf("%T", c), "fsm."), []fsm.Command{c})
@@ -119,7 +75,7 @@ func TestGoldenEntry(t *testing.T) {
 	add("empty", nil)
 	add("all", commands())
 	add("zero-lock", []fsm.Command{fsm.Lock{}})
-	for name, b := range golden(t, "entry.v1.txt", names, got) {
+	for name, b := range goldentest.Check(t, "entry.v1.txt", *rewrite, items) {
 		cmds, err := DecodeEntry(b)
 		if err != nil || !reflect.DeepEqual(cmds, want[name]) {
 			t.Errorf("%s decodes as %+v, %v", name, cmds, err)
@@ -173,16 +129,15 @@ func results() []fsm.Result {
 }
 
 func TestGoldenMessages(t *testing.T) {
-	var names []string
-	got := make(map[string][]byte)
+	var items []goldentest.Item
 	all := messages()
 	for i, r := range results() {
 		all = append(all, message{fmt.Sprintf("Result%d", i), r, AppendResult(nil, r), decoder(DecodeResult)})
 	}
 	for _, m := range all {
-		names, got[m.name] = append(names, m.name), m.bytes
+		items = append(items, goldentest.Item{Name: m.name, Bytes: m.bytes})
 	}
-	kept := golden(t, "messages.v1.txt", names, got)
+	kept := goldentest.Check(t, "messages.v1.txt", *rewrite, items)
 	for _, m := range all {
 		v, err := m.decode(kept[m.name])
 		if err != nil || !reflect.DeepEqual(v, m.value) {

@@ -11,6 +11,7 @@ import (
 	"testing/iotest"
 
 	"github.com/coordcell/coord/fsm"
+	"github.com/coordcell/coord/internal/goldentest"
 )
 
 // records has one of every type, each field with a value of its own.
@@ -58,11 +59,11 @@ func readSnapshot(r io.Reader) (list []fsm.Record, err error) {
 
 func TestGoldenSnapshot(t *testing.T) {
 	want := map[string][]fsm.Record{"all": records(), "empty": nil}
-	got := make(map[string][]byte)
-	for name, list := range want {
-		got[name] = writeSnapshot(t, slices.Values(list))
+	var items []goldentest.Item
+	for _, name := range []string{"all", "empty"} {
+		items = append(items, goldentest.Item{Name: name, Bytes: writeSnapshot(t, slices.Values(want[name]))})
 	}
-	for name, b := range golden(t, "snapshot.v1.txt", []string{"all", "empty"}, got) {
+	for name, b := range goldentest.Check(t, "snapshot.v1.txt", *rewrite, items) {
 		if list, err := readSnapshot(bytes.NewReader(b)); err != nil || !reflect.DeepEqual(list, want[name]) {
 			t.Errorf("%s reads as %+v, %v", name, list, err)
 		}
