@@ -64,7 +64,7 @@ func (l *Leadership) proclaim(ctx context.Context, value []byte) error {
 	if err != nil {
 		return err
 	}
-	return codeError(res)
+	return s.node.outcome(res)
 }
 
 // Resign ends the leadership, as Lock.Unlock.

@@ -97,22 +97,19 @@ func (q *hookQueue) push(call func()) {
 	}
 }
 
-// applied is called for each entry that this node applies.
+// applied is called for each entry that this node applies. An entry holds many changes: what it released and granted is
+// told in the order of the log.
 func (q *hookQueue) applied(out *fsm.Output, since func(fsm.Revision) time.Duration) {
-	if q.hooks.Granted != nil {
-		for _, g := range out.Grants {
-			info := GrantInfo{Lock: g.Name, Session: g.Session, Label: g.Label, Token: Token(g.Token)}
-			if g.Queued != 0 {
-				info.Waited = since(g.Queued)
-			}
-			q.push(func() { info.Dropped = q.dropped.Load(); q.hooks.Granted(info) })
+	releases := releasesOf(out)
+	told := 0 // releases
+	for _, g := range out.Grants {
+		for ; told < releases.before(g); told++ {
+			q.released(&out.Releases[told], since)
 		}
+		q.granted(g, since)
 	}
-	if q.hooks.Released != nil {
-		for _, r := range out.Releases {
-			info := ReleaseInfo{Lock: r.Name, Session: r.Session, Label: r.Label, Token: Token(r.Token), Held: since(r.Token), Reason: releaseReason(r.Reason)}
-			q.push(func() { info.Dropped = q.dropped.Load(); q.hooks.Released(info) })
-		}
+	for ; told < len(out.Releases); told++ {
+		q.released(&out.Releases[told], since)
 	}
 	if q.hooks.SessionEnded != nil {
 		for _, s := range out.Ended {
@@ -126,6 +123,56 @@ func (q *hookQueue) applied(out *fsm.Output, since func(fsm.Revision) time.Durat
 			q.push(func() { q.hooks.SessionEnded(info) })
 		}
 	}
+}
+
+func (q *hookQueue) granted(g fsm.GrantEvent, since func(fsm.Revision) time.Duration) {
+	if q.hooks.Granted == nil {
+		return
+	}
+	info := GrantInfo{Lock: g.Name, Session: g.Session, Label: g.Label, Token: Token(g.Token)}
+	if g.Queued != 0 {
+		info.Waited = since(g.Queued)
+	}
+	q.push(func() { info.Dropped = q.dropped.Load(); q.hooks.Granted(info) })
+}
+
+func (q *hookQueue) released(r *fsm.ReleaseEvent, since func(fsm.Revision) time.Duration) {
+	if q.hooks.Released == nil {
+		return
+	}
+	info := ReleaseInfo{
+		Lock: r.Name, Session: r.Session, Label: r.Label, Token: Token(r.Token), Held: since(r.Token), Reason: releaseReason(r.Reason),
+	}
+	q.push(func() { info.Dropped = q.dropped.Load(); q.hooks.Released(info) })
+}
+
+// releaseOrder finds out which releases of an entry came before a grant: all up to that of the name's last holder. (Both
+// lists are in the order of the log, and tokens rise.)
+type releaseOrder struct {
+	out    *fsm.Output
+	byName map[string][]int
+}
+
+func releasesOf(out *fsm.Output) releaseOrder {
+	o := releaseOrder{out: out}
+	if len(out.Grants) > 0 && len(out.Releases) > 0 {
+		o.byName = make(map[string][]int, len(out.Releases))
+		for i, r := range out.Releases {
+			o.byName[r.Name] = append(o.byName[r.Name], i)
+		}
+	}
+	return o
+}
+
+// before is how many releases came before g, at least.
+func (o releaseOrder) before(g fsm.GrantEvent) int {
+	ofName := o.byName[g.Name]
+	for k := len(ofName) - 1; k >= 0; k-- {
+		if i := ofName[k]; o.out.Releases[i].Token < g.Token {
+			return i + 1
+		}
+	}
+	return 0
 }
 
 func (q *hookQueue) leaderChanged(leader string, term uint64) {

@@ -237,7 +237,7 @@ func (n *Node) put(ctx context.Context, s *server.Session, ephemeral bool, key s
 		return fsm.Put{Change: c, Key: key, Value: value, Ephemeral: ephemeral, If: cond}
 	})
 	if err == nil {
-		err = codeError(res)
+		err = n.outcome(res)
 	}
 	return res.Revision, wrap(err, "put %q", key)
 }
@@ -257,7 +257,7 @@ func (n *Node) delete(ctx context.Context, key string, opts []WriteOption) (Revi
 		return fsm.Delete{Change: c, Key: key, If: cond}
 	})
 	if err == nil {
-		err = codeError(res)
+		err = n.outcome(res)
 	}
 	return res.Revision, err
 }
@@ -281,7 +281,7 @@ func (n *Node) txn(ctx context.Context, s *server.Session, ephemeral bool, t Txn
 		return cmd
 	})
 	if err == nil {
-		err = codeError(res)
+		err = n.outcome(res)
 	}
 	if err != nil {
 		return TxnResult{}, wrap(err, "txn")

@@ -129,8 +129,8 @@ func (s *Session) lock(ctx context.Context, name string, try bool, opts []LockOp
 	if err != nil {
 		return nil, err
 	}
-	if res.Code != fsm.OK {
-		return nil, codeError(res)
+	if err := s.node.outcome(res); err != nil {
+		return nil, err
 	}
 	// The lease decides, at this moment, whether a grant may still be handed out: one that arrives at or after the
 	// end of the lease may already be somebody else's.
@@ -217,7 +217,15 @@ func releaseError(res fsm.Result, err error) error {
 	}
 }
 
-// codeError turns the outcome of a change into an error.
+// outcome turns the outcome of a change into an error.
+func (n *Node) outcome(res fsm.Result) error {
+	if res.Code == fsm.LimitReached {
+		return n.srv.LimitError(res.Limit)
+	}
+	return codeError(res)
+}
+
+// codeError is outcome for changes that no limit of the cell's stops.
 func codeError(res fsm.Result) error {
 	switch res.Code {
 	case fsm.OK:
@@ -233,23 +241,8 @@ func codeError(res fsm.Result) error {
 	case fsm.UnknownSession:
 		return ErrSessionExpired
 	case fsm.LimitReached:
-		return limitError(res.Limit)
+		return fmt.Errorf("%w: %d unanswered changes of one session", ErrLimit, fsm.MaxOutstanding)
 	default:
 		return fmt.Errorf("%w: the cell refused it (%d)", ErrInvalid, res.Code)
-	}
-}
-
-func limitError(l fsm.Limit) error {
-	switch l {
-	case fsm.LimitSessions:
-		return fmt.Errorf("%w: Limits.Sessions", ErrLimit)
-	case fsm.LimitLocks:
-		return fmt.Errorf("%w: Limits.Locks", ErrLimit)
-	case fsm.LimitKeys:
-		return fmt.Errorf("%w: Limits.Keys", ErrLimit)
-	case fsm.LimitWaiters:
-		return fmt.Errorf("%w: Limits.Waiters of this name", ErrLimit)
-	default:
-		return fmt.Errorf("%w: %d unanswered changes of one session", ErrLimit, fsm.MaxOutstanding)
 	}
 }

@@ -85,6 +85,24 @@ func (l Limits) Params() fsm.Params {
 	}
 }
 
+// LimitError is the error for a change that the cell has refused because of a limit. Its values are the cell's.
+func (s *Server) LimitError(l fsm.Limit) error {
+	p := s.params()
+	name, most := "Sessions", p.Sessions
+	switch l {
+	case fsm.LimitSessions:
+	case fsm.LimitLocks:
+		name, most = "Locks", p.Locks
+	case fsm.LimitKeys:
+		name, most = "Keys", p.Keys
+	case fsm.LimitWaiters:
+		name, most = "Waiters", p.Waiters
+	default:
+		return fmt.Errorf("%w: %d unanswered changes of one session", ErrLimit, fsm.MaxOutstanding)
+	}
+	return fmt.Errorf("%w: the cell has Limits.%s, %d", ErrLimit, name, most)
+}
+
 // CheckName checks the name of a lock, an election or a key.
 func (l Limits) CheckName(what, name string) error {
 	if name == "" {

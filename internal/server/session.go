@@ -70,7 +70,7 @@ func (s *Server) openSession(ctx context.Context, o SessionOptions, internal boo
 		case err != nil:
 			return nil, err
 		case res.Code == fsm.LimitReached:
-			return nil, fmt.Errorf("%w: the cell has Limits.Sessions, %d", ErrLimit, s.params().Sessions)
+			return nil, s.LimitError(res.Limit)
 		case res.Code != fsm.OK:
 			return nil, fmt.Errorf("%w: the cell refused the session (%d)", ErrInvalid, res.Code)
 		}
