@@ -54,7 +54,7 @@ func TestSleepsAreVirtual(t *testing.T) {
 type testPackage struct {
 	files   []*ast.File
 	entries []*ast.FuncDecl       // what go test runs
-	funcs   map[string][]ast.Node // bodies by name: functions, methods, and literals that have one
+	funcs   map[string][]ast.Node // by name: functions, methods, and literals and tables of them that have one
 	bubbles map[string]bool       // functions that run what they are given in a bubble
 }
 
@@ -82,26 +82,55 @@ func isEntry(name string) bool {
 	})
 }
 
-// named are the function literals that a statement gives a name to.
-func named(node ast.Node) map[string]*ast.FuncLit {
-	assign, ok := node.(*ast.AssignStmt)
-	if !ok || len(assign.Lhs) != len(assign.Rhs) {
-		return nil
-	}
-	literals := make(map[string]*ast.FuncLit)
-	for i, value := range assign.Rhs {
+// named are the function literals that a statement gives a name to, and the lists and maps of them.
+func named(node ast.Node) map[string]ast.Node {
+	literals := make(map[string]ast.Node)
+	give := func(to, value ast.Expr) {
 		name := ""
-		switch left := assign.Lhs[i].(type) {
+		switch left := to.(type) {
 		case *ast.Ident:
 			name = left.Name
 		case *ast.SelectorExpr:
 			name = left.Sel.Name
 		}
-		if literal, ok := value.(*ast.FuncLit); ok && name != "" && name != "_" {
-			literals[name] = literal
+		if _, ok := value.(*ast.FuncLit); (ok || isTable(value)) && name != "" && name != "_" {
+			literals[name] = value
 		}
 	}
+	switch n := node.(type) {
+	case *ast.AssignStmt:
+		for i, value := range n.Rhs {
+			if len(n.Lhs) == len(n.Rhs) {
+				give(n.Lhs[i], value)
+			}
+		}
+	case *ast.RangeStmt:
+		if table, ok := n.X.(*ast.Ident); ok && n.Value != nil {
+			if value, ok := n.Value.(*ast.Ident); ok && value.Name != table.Name {
+				literals[value.Name] = table // whatever that is
+			}
+			break
+		}
+		give(n.Value, n.X)
+	}
 	return literals
+}
+
+// isTable reports whether the value is a list or a map of functions, written out.
+func isTable(value ast.Expr) bool {
+	table, ok := value.(*ast.CompositeLit)
+	if !ok {
+		return false
+	}
+	switch typ := table.Type.(type) {
+	case *ast.ArrayType:
+		_, ok = typ.Elt.(*ast.FuncType)
+	case *ast.MapType:
+		_, ok = typ.Value.(*ast.FuncType)
+	default:
+		ok = false
+	}
+	return ok
 }
 
 // resolve is called when every file has been added.
@@ -189,8 +218,8 @@ func (p *testPackage) awake(body ast.Node) []ast.Node {
 			switch fn := next.(type) {
 			case *ast.FuncDecl:
 				ast.Inspect(fn.Body, visit)
-			case *ast.FuncLit:
-				ast.Inspect(fn.Body, visit)
+			default:
+				ast.Inspect(fn, visit)
 			}
 		}
 	}
@@ -203,6 +232,11 @@ func (p *testPackage) awake(body ast.Node) []ast.Node {
 			return !p.isBubble(n)
 		case *ast.AssignStmt:
 			if len(named(n)) > 0 { // a literal that has a name counts where the name is used
+				return false
+			}
+		case *ast.RangeStmt:
+			if len(named(n)) > 0 { // so do those of a table, where the loop uses them
+				ast.Inspect(n.Body, visit)
 				return false
 			}
 		case *ast.Ident:
@@ -245,6 +279,10 @@ func TestSleepRule(t *testing.T) {
 		"outside through a helper":     {`pass()`, 1},
 		"beside a bubble":              {`bubble(t, func(t *testing.T) { pass() }); time.Sleep(1)`, 1},
 		"by name outside":              {`slow := func() { time.Sleep(1) }; slow()`, 1},
+		"from a table in a bubble":     {`for _, f := range []func(){pass} { bubble(t, func(t *testing.T) { f() }) }`, 0},
+		"from a named table":           {`all := map[string]func(){"": pass}; for _, f := range all { bubble(t, func(t *testing.T) { f() }) }`, 0},
+		"from a table outside":         {`for _, f := range []func(){func() { time.Sleep(1) }} { f() }`, 1},
+		"from a named table outside":   {`all := []func(){pass}; for _, f := range all { f() }`, 1},
 		"in a subtest":                 {`t.Run("", func(t *testing.T) { time.Sleep(1) })`, 1},
 		"in a subtest around a bubble": {`t.Run("", func(t *testing.T) { bubble(t, func(t *testing.T) { pass() }) })`, 0},
 	}
