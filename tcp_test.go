@@ -34,7 +34,7 @@ func freePorts(t *testing.T, n int) (addrs []string) {
 	return addrs
 }
 
-func (c *overTCP) start(i int) {
+func (c *overTCP) open(i int) {
 	c.t.Helper()
 	n, err := coord.Start(c.ctx, c.cfgs[i])
 	if err != nil {
@@ -44,7 +44,7 @@ func (c *overTCP) start(i int) {
 	c.t.Cleanup(func() { n.Close() })
 }
 
-func (c *overTCP) ready() {
+func (c *overTCP) allReady() {
 	c.t.Helper()
 	for i, n := range c.nodes {
 		if err := n.WaitReady(c.ctx); err != nil {
@@ -53,7 +53,7 @@ func (c *overTCP) ready() {
 	}
 }
 
-func (c *overTCP) lock(i int) *coord.Lock {
+func (c *overTCP) acquireOn(i int) *coord.Lock {
 	c.t.Helper()
 	s, err := c.nodes[i].NewSession(c.ctx, coord.WithTTL(4*time.Second))
 	if err != nil {
@@ -78,17 +78,17 @@ func TestTCP(t *testing.T) {
 		c.cfgs = append(c.cfgs, coord.Config{
 			Name: fmt.Sprint("tcp", i), Dir: t.TempDir(), Listen: addrs[i], Join: addrs, Expect: 3, ElectionTimeout: time.Second,
 		})
-		c.start(i)
+		c.open(i)
 	}
-	c.ready()
-	leader := 0
+	c.allReady()
+	first := 0
 	for i, n := range c.nodes {
 		if n.Status().Leader == n.ID() {
-			leader = i
+			first = i
 		}
 	}
-	held := c.lock(leader)
-	other := (leader + 1) % 3
+	held := c.acquireOn(first)
+	other := (first + 1) % 3
 	w, err := c.nodes[other].Watch(ctx, "", coord.Prefix())
 	if err != nil {
 		t.Fatal(err)
@@ -98,24 +98,24 @@ func TestTCP(t *testing.T) {
 	if _, err := c.nodes[other].Put(ctx, "a", []byte("1")); err != nil {
 		t.Fatal(err)
 	}
-	id := c.nodes[leader].ID()
-	c.nodes[leader].Close() // the leader and the holder at once
+	id := c.nodes[first].ID()
+	c.nodes[first].Close() // the leader and the holder at once
 	if held.Check() == nil {
 		t.Error("the holder on a closed node may act")
 	}
-	after := c.lock(other)
+	after := c.acquireOn(other)
 	if after.Token() <= held.Token() {
 		t.Errorf("token %v after %v", after.Token(), held.Token())
 	}
 	if got := text(next(t, w)); got != "put a=1" {
 		t.Errorf("watched: %s", got)
 	}
-	c.start(leader)
-	c.ready()
-	if got := c.nodes[leader].ID(); got != id {
+	c.open(first)
+	c.allReady()
+	if got := c.nodes[first].ID(); got != id {
 		t.Errorf("id %s on the Dir of %s", got, id)
 	}
-	if kv, err := c.nodes[leader].Get(ctx, "a"); err != nil || string(kv.Value) != "1" {
+	if kv, err := c.nodes[first].Get(ctx, "a"); err != nil || string(kv.Value) != "1" {
 		t.Errorf("%q, %v", kv.Value, err)
 	}
 	if err := after.Check(); err != nil {
