@@ -41,6 +41,7 @@ func inCell(t *testing.T, n int, test func(t *testing.T, c *cell)) {
 // inTunedCell is inCell with a say in each server's Config.
 func inTunedCell(t *testing.T, n int, tune func(i int, cfg *coord.Config), test func(t *testing.T, c *cell)) {
 	t.Helper()
+	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		c := &cell{t: t, lab: lab.New(50 * time.Millisecond), size: n, port: 1, nodes: make([]*coord.Node, n), tune: tune}
 		defer c.stop()
