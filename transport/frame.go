@@ -19,7 +19,7 @@ const (
 // WriteFrame writes the length of b, then b. It fails before it writes anything if b is longer than limit. It makes
 // two small writes of one; w should be buffered.
 func WriteFrame(w io.Writer, b []byte, limit int) error {
-	if len(b) > limit || len(b) > math.MaxUint32 {
+	if len(b) > limit || int64(len(b)) > math.MaxUint32 {
 		return fmt.Errorf("%w: %d bytes, the most is %d", ErrFrameSize, len(b), limit)
 	}
 	var header [frameHeader]byte
