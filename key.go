@@ -48,26 +48,44 @@ func WithLimit(n int) ReadOption { return readOptionFunc(func(o *readOptions) { 
 func WithAfter(key string) ReadOption { return readOptionFunc(func(o *readOptions) { o.after = key }) }
 
 // WriteOption is an option of Put and Delete.
-type WriteOption interface{ writeOption(*fsm.Precondition) }
+type WriteOption interface{ writeOption(*writeOptions) }
 
-type writeOptionFunc func(*fsm.Precondition)
+type writeOptions struct {
+	absent   bool
+	revision *Revision
+}
 
-func (f writeOptionFunc) writeOption(o *fsm.Precondition) { f(o) }
+type writeOptionFunc func(*writeOptions)
+
+func (f writeOptionFunc) writeOption(o *writeOptions) { f(o) }
 
 // IfRevision makes the write fail with ErrConflict unless the key's last change was r, which must be above 0.
 func IfRevision(r Revision) WriteOption {
-	return writeOptionFunc(func(o *fsm.Precondition) {
-		if r == 0 {
-			o.Absent = true // no key was changed at revision 0: never true together with the next line
-			r = 1
-		}
-		o.At = r
-	})
+	return writeOptionFunc(func(o *writeOptions) { o.revision = &r })
 }
 
 // IfAbsent makes a Put fail with ErrConflict if the key exists. On Delete it is ErrInvalid.
 func IfAbsent() WriteOption {
-	return writeOptionFunc(func(o *fsm.Precondition) { o.Absent = true })
+	return writeOptionFunc(func(o *writeOptions) { o.absent = true })
+}
+
+// precondition is what the options demand of the key.
+func precondition(opts []WriteOption) (fsm.Precondition, error) {
+	var o writeOptions
+	for _, opt := range opts {
+		opt.writeOption(&o)
+	}
+	cond := fsm.Precondition{Absent: o.absent}
+	switch {
+	case o.revision == nil:
+	case o.absent:
+		return cond, fmt.Errorf("%w: IfAbsent together with IfRevision(%d)", ErrInvalid, *o.revision)
+	case *o.revision == 0:
+		return cond, fmt.Errorf("%w: IfRevision(0): must be above 0; for a key that does not exist use IfAbsent", ErrInvalid)
+	default:
+		cond.At = *o.revision
+	}
+	return cond, nil
 }
 
 // Condition is a condition of a Txn.
@@ -219,16 +237,12 @@ func (n *Node) change(ctx context.Context, s *server.Session, build func(fsm.Cha
 }
 
 func (n *Node) put(ctx context.Context, s *server.Session, ephemeral bool, key string, value []byte, opts []WriteOption) (Revision, error) {
-	var cond fsm.Precondition
-	for _, opt := range opts {
-		opt.writeOption(&cond)
+	cond, err := precondition(opts)
+	if err == nil {
+		err = n.limits.CheckName("key", key)
 	}
-	err := n.limits.CheckName("key", key)
 	if err == nil {
 		err = n.limits.CheckValue("value", value)
-	}
-	if err == nil && cond.Absent && cond.At != 0 {
-		err = fmt.Errorf("%w: IfRevision wants a revision above 0, and not together with IfAbsent", ErrInvalid)
 	}
 	if err != nil {
 		return 0, wrap(err, "put %q", key)
@@ -243,15 +257,15 @@ func (n *Node) put(ctx context.Context, s *server.Session, ephemeral bool, key s
 }
 
 func (n *Node) delete(ctx context.Context, key string, opts []WriteOption) (Revision, error) {
-	var cond fsm.Precondition
-	for _, opt := range opts {
-		opt.writeOption(&cond)
+	cond, err := precondition(opts)
+	if err == nil && cond.Absent {
+		err = fmt.Errorf("%w: Delete with IfAbsent", ErrInvalid)
 	}
-	if err := n.limits.CheckName("key", key); err != nil {
+	if err == nil {
+		err = n.limits.CheckName("key", key)
+	}
+	if err != nil {
 		return 0, err
-	}
-	if cond.Absent {
-		return 0, fmt.Errorf("%w: Delete with IfAbsent, or with IfRevision(0)", ErrInvalid)
 	}
 	res, err := n.change(ctx, nil, func(c fsm.Change) fsm.Command {
 		return fsm.Delete{Change: c, Key: key, If: cond}
