@@ -18,6 +18,7 @@ type Lab struct {
 
 	mu         sync.Mutex
 	checkEvery uint64
+	threshold  uint64
 	disks      map[string]*store.Disk
 }
 
@@ -49,6 +50,21 @@ func (l *Lab) SetDisk(addr string, d *store.Disk) {
 		return
 	}
 	l.disks[addr] = d
+}
+
+// SetSnapshotThreshold makes servers that are started from now on compact their logs after so many entries, so that a
+// test can make one fall behind them; 0 is production's.
+func (l *Lab) SetSnapshotThreshold(entries uint64) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.threshold = entries
+}
+
+// SnapshotThreshold is raft's, and its TrailingLogs.
+func (l *Lab) SnapshotThreshold() uint64 {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.threshold
 }
 
 // CommitTimeout is raft's.

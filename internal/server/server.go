@@ -43,10 +43,12 @@ type Config struct {
 }
 
 // laboratory is a Network that decides more than the network: in tests, what an InMemory server keeps its things in, so
-// that it can be started again, raft's CommitTimeout, and how often the replicas are compared.
+// that it can be started again, raft's CommitTimeout, after how many entries it compacts its log, and how often the
+// replicas are compared.
 type laboratory interface {
 	Disk(listen string) *store.Disk
 	CommitTimeout() time.Duration
+	SnapshotThreshold() uint64
 	CheckEvery() uint64
 }
 
@@ -143,9 +145,11 @@ func (s *Server) open(ctx context.Context) error {
 	replicaConfig := replica.Config{
 		Applied: s.applied, Restored: s.restored, Hashed: s.hashed, Mismatch: s.mismatch, Now: s.now,
 	}
-	var commitTimeout time.Duration
+	var commitTimeout time.Duration // 0: the default, as for the next
+	var threshold uint64
 	if lab, ok := s.cfg.Network.(laboratory); ok {
-		commitTimeout, replicaConfig.CheckEvery = lab.CommitTimeout(), lab.CheckEvery()
+		commitTimeout, threshold = lab.CommitTimeout(), lab.SnapshotThreshold()
+		replicaConfig.CheckEvery = lab.CheckEvery()
 	}
 	s.replica = replica.New(replicaConfig)
 	s.hub = hub.New(hub.Config{
@@ -166,6 +170,7 @@ func (s *Server) open(ctx context.Context) error {
 		Logs: s.store.Logs(), Stable: s.store.Stable(), Snapshots: s.store.Snapshots(),
 		Machine: machine{s.replica, s.opened}, Switch: s.trip,
 		ElectionTimeout: s.cfg.ElectionTimeout, CommitTimeout: commitTimeout,
+		SnapshotThreshold: threshold, TrailingLogs: threshold,
 		TermStart: s.termStart, Activated: s.activated, Deactivated: s.deactivated, Logger: s.log,
 	})
 	if err != nil {
