@@ -3,6 +3,7 @@ package fsm
 import (
 	"bytes"
 	"maps"
+	"math"
 	"slices"
 	"strings"
 )
@@ -495,7 +496,7 @@ func (m *model) generation(c Generation) {
 			m.end(id, SessionExpired)
 		}
 	}
-	m.reap(1 << 60)
+	m.reap(math.MaxInt)
 }
 
 func (m *model) counts() Counts {
