@@ -20,7 +20,6 @@ type journal struct {
 	mu      sync.Mutex
 	lines   []string
 	leaders []coord.LeaderInfo
-	dropped uint64
 }
 
 func (j *journal) add(format string, args ...any) {
