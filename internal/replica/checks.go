@@ -22,7 +22,7 @@ type checks struct {
 	mismatch func(index, ours, leaders uint64)
 
 	mu       sync.Mutex
-	last     uint64 // the newest checkpoint taken
+	last     uint64 // the newest checkpoint that has gone by, taken or left out
 	ours     map[uint64]uint64
 	expected map[uint64]uint64
 	running  bool // one hashing at a time; a checkpoint that comes meanwhile is left out
@@ -41,7 +41,8 @@ func newChecks(cfg Config) *checks {
 	}
 }
 
-// due says whether the state before entry next is a checkpoint that has not been taken.
+// due says whether the state before entry next is a checkpoint that has not been taken. One that comes while another is
+// being hashed is left out for good: with the next entry the state is no longer that of the checkpoint.
 func (c *checks) due(next uint64) (point uint64, due bool) {
 	if next == 0 {
 		return 0, false
@@ -49,10 +50,14 @@ func (c *checks) due(next uint64) (point uint64, due bool) {
 	point = (next - 1) / c.every * c.every
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	if point <= c.last || c.running || c.closed {
+	if point <= c.last {
 		return 0, false
 	}
-	c.last, c.running = point, true
+	c.last = point
+	if c.running || c.closed {
+		return 0, false
+	}
+	c.running = true
 	c.idle.Add(1)
 	return point, true
 }
