@@ -20,12 +20,16 @@ type Lab struct {
 	checkEvery uint64
 	threshold  uint64
 	disks      map[string]*store.Disk
+	faults     map[string]store.Faults
 }
 
 // New returns a lab. An idle leader tells its followers of a commit within commitTimeout; 0 is production's. A bubble
 // that is idle for long passes several times faster with 50 ms.
 func New(commitTimeout time.Duration) *Lab {
-	return &Lab{Memory: transport.NewMemory(), commitTimeout: commitTimeout, disks: make(map[string]*store.Disk)}
+	return &Lab{
+		Memory: transport.NewMemory(), commitTimeout: commitTimeout,
+		disks: make(map[string]*store.Disk), faults: make(map[string]store.Faults),
+	}
 }
 
 // Disk is the disk of the server that listens on addr: what it wrote, it finds there when it is started again.
@@ -50,6 +54,20 @@ func (l *Lab) SetDisk(addr string, d *store.Disk) {
 		return
 	}
 	l.disks[addr] = d
+}
+
+// SetFaults gives the disk of the server at addr faults from its next start on. With the zero value there are none.
+func (l *Lab) SetFaults(addr string, f store.Faults) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.faults[addr] = f
+}
+
+// Faults are those of the disk of the server at addr.
+func (l *Lab) Faults(addr string) store.Faults {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.faults[addr]
 }
 
 // SetSnapshotThreshold makes servers that are started from now on compact their logs after so many entries, so that a

@@ -43,10 +43,11 @@ type Config struct {
 }
 
 // laboratory is a Network that decides more than the network: in tests, what an InMemory server keeps its things in, so
-// that it can be started again, raft's CommitTimeout, after how many entries it compacts its log, and how often the
-// replicas are compared.
+// that it can be started again, how that fails, raft's CommitTimeout, after how many entries it compacts its log, and how
+// often the replicas are compared.
 type laboratory interface {
 	Disk(listen string) *store.Disk
+	Faults(listen string) store.Faults
 	CommitTimeout() time.Duration
 	SnapshotThreshold() uint64
 	CheckEvery() uint64
@@ -190,6 +191,7 @@ func (s *Server) openStore() (err error) {
 	lab, inLab := s.cfg.Network.(laboratory)
 	switch {
 	case s.cfg.InMemory && inLab:
+		opts.Faults = lab.Faults(s.cfg.Listen)
 		s.store, err = store.OpenDisk(lab.Disk(s.cfg.Listen), opts)
 	case s.cfg.InMemory:
 		s.store, err = store.InMemory(opts)
