@@ -13,12 +13,17 @@ const (
 	quietJoins     = 3  // and while somebody is
 	parallelJoins  = 8
 	resolveTimeout = 5 * time.Second
+
+	// Where an election takes a minute, a server that comes back should still not wait for half an hour.
+	maxRejoin = 30 * time.Second
 )
 
 // rejoin looks for servers for ever: at once and with growing pauses while this server is alone, then every 10 to 30
-// election timeouts for those that are known and not alive.
+// election timeouts, at most every 10 to 30 s, for those that are known and not alive.
 func (g *Gossip) rejoin() {
-	pause := g.cfg.ElectionTimeout / 4
+	longest := min(30*g.cfg.ElectionTimeout, maxRejoin)
+	shortest := longest / 120
+	pause := shortest
 	for {
 		alone := g.alone()
 		limit := quietJoins
@@ -29,10 +34,10 @@ func (g *Gossip) rejoin() {
 		var wait time.Duration
 		if alone = g.alone(); alone {
 			wait = pause/2 + rand.N(pause)
-			pause = min(2*pause, 5*g.cfg.ElectionTimeout)
+			pause = min(2*pause, longest/6)
 		} else {
-			pause = g.cfg.ElectionTimeout / 4
-			wait = 10*g.cfg.ElectionTimeout + rand.N(20*g.cfg.ElectionTimeout)
+			pause = shortest
+			wait = longest/3 + rand.N(2*longest/3)
 		}
 		if !g.idle(wait, alone) {
 			return
