@@ -16,6 +16,7 @@ import (
 // inEmptyCell is inTunedCell, but starts nothing.
 func inEmptyCell(t *testing.T, n int, tune func(i int, cfg *coord.Config), test func(t *testing.T, c *cell)) {
 	t.Helper()
+	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		c := &cell{t: t, lab: lab.New(50 * time.Millisecond), size: n, port: 1, nodes: make([]*coord.Node, n), tune: tune}
 		defer c.stop()
@@ -192,21 +193,23 @@ func TestForming_LateServersJoin(t *testing.T) {
 // A server without state that cannot reach anybody waits, and says for what.
 func TestForming_NobodyThere(t *testing.T) {
 	for _, expect := range []int{0, 3} {
-		inEmptyCell(t, 3, func(_ int, cfg *coord.Config) { cfg.Expect = expect }, func(t *testing.T, c *cell) {
-			n := c.start(0)
-			for _, d := range []time.Duration{time.Minute, time.Minute} {
-				err := n.WaitReady(c.within(d))
-				if !errors.Is(err, coord.ErrNoLeader) || !errors.Is(err, context.DeadlineExceeded) ||
-					!strings.Contains(err.Error(), "belongs to no cell yet, and waits for") || !strings.Contains(err.Error(), "server1:1") {
-					t.Errorf("Expect %d: %v", expect, err)
+		t.Run(fmt.Sprint("Expect", expect), func(t *testing.T) {
+			inEmptyCell(t, 3, func(_ int, cfg *coord.Config) { cfg.Expect = expect }, func(t *testing.T, c *cell) {
+				n := c.start(0)
+				for _, d := range []time.Duration{time.Minute, time.Minute} {
+					err := n.WaitReady(c.within(d))
+					if !errors.Is(err, coord.ErrNoLeader) || !errors.Is(err, context.DeadlineExceeded) ||
+						!strings.Contains(err.Error(), "belongs to no cell yet, and waits for") || !strings.Contains(err.Error(), "server1:1") {
+						t.Errorf("Expect %d: %v", expect, err)
+					}
 				}
-			}
-			if s := n.Status(); s.CellID != "" || s.Leader != "" || s.Voter {
-				t.Errorf("Expect %d: %+v", expect, s)
-			}
-			if _, err := n.Put(c.within(time.Second), "a", nil); !errors.Is(err, coord.ErrNoLeader) && !errors.Is(err, coord.ErrOutcomeUnknown) {
-				t.Errorf("put: %v", err)
-			}
+				if s := n.Status(); s.CellID != "" || s.Leader != "" || s.Voter {
+					t.Errorf("Expect %d: %+v", expect, s)
+				}
+				if _, err := n.Put(c.within(time.Second), "a", nil); !errors.Is(err, coord.ErrNoLeader) && !errors.Is(err, coord.ErrOutcomeUnknown) {
+					t.Errorf("put: %v", err)
+				}
+			})
 		})
 	}
 }

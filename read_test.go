@@ -74,18 +74,18 @@ func TestG5_ReadsAreFresh_IsolatedLeader(t *testing.T) {
 			name, value string
 			err         error
 		}
-		answers := make(chan answer, 800)
+		answers := make(chan answer, 200)
 		for name, read := range reads(c.nodes[old]) {
-			for range 200 { // from before the others have a leader until long after
+			for range 50 { // from before the others have a leader until long after
 				go func() {
 					v, err := read(c.within(10 * time.Second))
 					answers <- answer{name, v, err}
 				}()
-				time.Sleep(5 * time.Millisecond)
+				time.Sleep(20 * time.Millisecond)
 			}
 		}
 		c.count(other, writer, 2)
-		for range 800 {
+		for range 200 {
 			a := <-answers
 			if a.err == nil || !errors.Is(a.err, coord.ErrNoLeader) || !errors.Is(a.err, context.DeadlineExceeded) {
 				t.Errorf("%s on the server that is cut off: %q, %v", a.name, a.value, a.err)

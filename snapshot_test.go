@@ -57,7 +57,7 @@ func TestG9_WatchOverAnInstalledSnapshot(t *testing.T) {
 				if _, err := ending(w); !errors.Is(err, coord.ErrNoLeader) {
 					t.Errorf("cut off: %v", err)
 				}
-				const changes = 300
+				const changes = 130
 				for i := range changes {
 					c.mustPut(writer, fmt.Sprintf("k/%d", i%7), fmt.Sprint(i))
 				}

@@ -179,7 +179,7 @@ func TestG9_WatchResumesAnywhere(t *testing.T) {
 			rev := c.mustPut(i, fmt.Sprintf("k/%d", k%5), fmt.Sprint(k))
 			acked = append(acked, fmt.Sprintf("%d: put k/%d=%d", rev, k%5, k))
 		}
-		for k := range 300 {
+		for k := range 150 {
 			victim := (k / 50) % 3
 			switch k % 50 {
 			case 10:
