@@ -103,7 +103,7 @@ type Config struct {
 type Limits struct {
 	Name   int           // bytes of a name of a lock, an election or a key; default 512, at most 4 KiB
 	Value  int           // bytes of a value, or of a lock's data; default 64 KiB, at most 1 MiB
-	Txn    int           // conditions and operations of a Txn; default 128, at most 1,024
+	Txn    int           // operations of a Txn, in each branch, and its conditions; default 128, at most 1,024
 	List   int           // items of one List; default 10,000, at most 2^20
 	MaxTTL time.Duration // of a session; default 24h. The least is 1s, and 4 × ElectionTimeout
 
@@ -197,7 +197,7 @@ type Status struct {
 	Revision               Revision
 	Sessions, Locks, Keys  int
 	Waiting                int           // in queues
-	Evidence               time.Duration // age of the last proof of a leader
+	Evidence               time.Duration // age of the last proof of a leader; centuries if there never was one
 }
 
 // Status asks nobody.
@@ -229,7 +229,8 @@ func (n *Node) Members() []Member {
 }
 
 // TransferLeadership hands leadership of the cell to a voter, named by its id or by a name that only one has; "" lets the
-// cell choose. Errors: ErrInvalid (no such voter, or several), ErrNoLeader (ctx ended), ErrClosed.
+// cell choose. Errors: ErrInvalid (no such voter, or several, or no other), why the leader could not hand over (the voter
+// does not answer, or does not catch up within two election timeouts), ctx's error, ErrNoLeader (with ctx's), ErrClosed.
 func (n *Node) TransferLeadership(ctx context.Context, to string) error {
 	return wrap(n.srv.Transfer(ctx, to), "transfer leadership to %q", to)
 }

@@ -58,8 +58,9 @@ func (l *Leadership) proclaim(ctx context.Context, value []byte) error {
 	if err := s.node.limits.CheckValue("value", value); err != nil {
 		return err
 	}
+	kept := bytes.Clone(value)
 	res, err := s.s.Change(ctx, func(c fsm.Change) fsm.Command {
-		return fsm.SetData{Change: c, Name: l.lock.name, Token: l.lock.token, Data: value}
+		return fsm.SetData{Change: c, Name: l.lock.name, Token: l.lock.token, Data: kept}
 	})
 	if err != nil {
 		return err
@@ -106,7 +107,8 @@ func leaderOf(v fsm.LockView) Leader {
 // Observer follows who leads an election.
 type Observer struct {
 	feed
-	changes chan Leader
+	election string
+	changes  chan Leader
 }
 
 // Observe tells who leads the election now, and then each change, "nobody" included. Unlike other calls it lives as
@@ -119,7 +121,7 @@ func (n *Node) Observe(ctx context.Context, election string) (*Observer, error) 
 	if err != nil {
 		return nil, wrap(err, "observe %q", election)
 	}
-	o := &Observer{changes: make(chan Leader, 1)}
+	o := &Observer{election: election, changes: make(chan Leader, 1)}
 	ctx = o.open(ctx)
 	if !n.srv.Go(func() { o.run(ctx, n.srv.Hub().Observe(election)) }) {
 		o.stop(errFeedClosed)
@@ -134,7 +136,7 @@ func (o *Observer) Changes() <-chan Leader { return o.changes }
 
 // Err says why the Observer has ended: ctx's error; ErrNoLeader (its node has had no proof of a leader of the cell for
 // 2 × Config.ElectionTimeout); ErrClosed (the node was closed). It is nil before, and after Close.
-func (o *Observer) Err() error { return o.feed.error() }
+func (o *Observer) Err() error { return wrap(o.feed.error(), "observe %q", o.election) }
 
 // Close ends the Observer and waits for it. It returns nil.
 func (o *Observer) Close() error {

@@ -41,7 +41,7 @@ func (f readOptionFunc) readOption(o *readOptions) { f(o) }
 // they see every change that was acknowledged to anybody before the call.
 func Stale() ReadOption { return readOptionFunc(func(o *readOptions) { o.stale = true }) }
 
-// WithLimit lists at most n items, 1 … Limits.List, which is the default.
+// WithLimit lists at most n items, up to Limits.List, which is the default (0).
 func WithLimit(n int) ReadOption { return readOptionFunc(func(o *readOptions) { o.limit = n }) }
 
 // WithAfter lists what comes after key: pass the last key of a Listing to go on.
@@ -173,7 +173,7 @@ func (n *Node) Get(ctx context.Context, key string, opts ...ReadOption) (KeyValu
 // List lists the keys that begin with prefix, sorted, at most Limits.List of them. Errors: ErrInvalid, ErrTooLarge
 // (prefix, WithAfter), ErrLimit (WithLimit), ErrNoLeader (ctx ended), ErrClosed.
 func (n *Node) List(ctx context.Context, prefix string, opts ...ReadOption) (Listing, error) {
-	o := readOptions{limit: n.limits.List}
+	var o readOptions
 	for _, opt := range opts {
 		opt.readOption(&o)
 	}
@@ -181,11 +181,14 @@ func (n *Node) List(ctx context.Context, prefix string, opts ...ReadOption) (Lis
 	if err == nil {
 		err = n.limits.CheckPrefix("WithAfter", o.after)
 	}
-	if err == nil && o.limit < 1 {
-		err = fmt.Errorf("%w: WithLimit(%d): must be 1 … %d", ErrInvalid, o.limit, n.limits.List)
+	if err == nil && o.limit < 0 {
+		err = fmt.Errorf("%w: WithLimit(%d): must be 0 … %d", ErrInvalid, o.limit, n.limits.List)
 	}
 	if err == nil && o.limit > n.limits.List {
-		err = fmt.Errorf("%w: WithLimit(%d): must be 1 … Limits.List, %d", ErrLimit, o.limit, n.limits.List)
+		err = fmt.Errorf("%w: WithLimit(%d): must be 0 … Limits.List, %d", ErrLimit, o.limit, n.limits.List)
+	}
+	if o.limit == 0 {
+		o.limit = n.limits.List
 	}
 	if err == nil {
 		err = n.fresh(ctx, o.stale)
@@ -216,7 +219,7 @@ func (n *Node) Delete(ctx context.Context, key string, opts ...WriteOption) (Rev
 }
 
 // Txn performs t as one step of the log. What it puts are plain keys. Errors: ErrInvalid (malformed, contradictory),
-// ErrTooLarge (names, values), ErrLimit (operations, keys), ErrNoLeader or ErrOutcomeUnknown (ctx ended), ErrClosed.
+// ErrTooLarge (names, values, what the operations return), ErrLimit (operations, keys), ErrNoLeader or ErrOutcomeUnknown (ctx ended), ErrClosed.
 func (n *Node) Txn(ctx context.Context, t Txn) (TxnResult, error) {
 	return n.txn(ctx, nil, false, t)
 }
@@ -247,8 +250,9 @@ func (n *Node) put(ctx context.Context, s *server.Session, ephemeral bool, key s
 	if err != nil {
 		return 0, wrap(err, "put %q", key)
 	}
+	kept := bytes.Clone(value) // the change may be on its way for longer than this call
 	res, err := n.change(ctx, s, func(c fsm.Change) fsm.Command {
-		return fsm.Put{Change: c, Key: key, Value: value, Ephemeral: ephemeral, If: cond}
+		return fsm.Put{Change: c, Key: key, Value: kept, Ephemeral: ephemeral, If: cond}
 	})
 	if err == nil {
 		err = n.outcome(res)
@@ -279,14 +283,10 @@ func (n *Node) delete(ctx context.Context, key string, opts []WriteOption) (Revi
 func (n *Node) txn(ctx context.Context, s *server.Session, ephemeral bool, t Txn) (TxnResult, error) {
 	cmd := fsm.Txn{Ephemeral: ephemeral}
 	for _, c := range t.If {
+		c.c.Value = bytes.Clone(c.c.Value)
 		cmd.If = append(cmd.If, c.c)
 	}
-	for _, op := range t.Then {
-		cmd.Then = append(cmd.Then, op.op)
-	}
-	for _, op := range t.Else {
-		cmd.Else = append(cmd.Else, op.op)
-	}
+	cmd.Then, cmd.Else = operations(t.Then), operations(t.Else)
 	if err := n.limits.CheckTxn(cmd); err != nil {
 		return TxnResult{}, wrap(err, "txn")
 	}
@@ -305,6 +305,15 @@ func (n *Node) txn(ctx context.Context, s *server.Session, ephemeral bool, t Txn
 		out.Results = append(out.Results, OpResult{Found: r.Found, KeyValue: keyValue(r.KV)})
 	}
 	return out, nil
+}
+
+// operations copies: a change may be on its way for longer than the call that made it.
+func operations(ops []Op) (out []fsm.Op) {
+	for _, op := range ops {
+		op.op.Value = bytes.Clone(op.op.Value)
+		out = append(out, op.op)
+	}
+	return out
 }
 
 // keyValue copies: what the state holds is shared with every reader and must not be written to.

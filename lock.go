@@ -1,6 +1,7 @@
 package coord
 
 import (
+	"bytes"
 	"context"
 	"errors"
 	"fmt"
@@ -8,6 +9,7 @@ import (
 	"time"
 
 	"github.com/coordcell/coord/fsm"
+	"github.com/coordcell/coord/internal/cancel"
 	"github.com/coordcell/coord/internal/lease"
 	"github.com/coordcell/coord/internal/server"
 )
@@ -42,19 +44,18 @@ type Lock struct {
 type LockOption interface{ lockOption(*lockOptions) }
 
 type lockOptions struct {
-	maxWait    time.Duration
-	hasMaxWait bool
-	data       []byte
+	maxWait time.Duration
+	data    []byte
 }
 
 type lockOptionFunc func(*lockOptions)
 
 func (f lockOptionFunc) lockOption(o *lockOptions) { f(o) }
 
-// WithMaxWait gives up with ErrLocked when the lock has not been granted after d, which must be above 0. Unlike the end
-// of ctx it is not an error of the caller's: the cell has answered that others are ahead.
+// WithMaxWait gives up with ErrLocked when the lock has not been granted after d. Unlike the end of ctx it is not an
+// error of the caller's: others are ahead. 0, the default, is as long as ctx.
 func WithMaxWait(d time.Duration) LockOption {
-	return lockOptionFunc(func(o *lockOptions) { o.maxWait, o.hasMaxWait = d, true })
+	return lockOptionFunc(func(o *lockOptions) { o.maxWait = d })
 }
 
 // WithData attaches bytes to the grant, for those who look (Node.Lookup). They are bounded as a value is.
@@ -92,15 +93,17 @@ func (s *Session) Do(ctx context.Context, name string, fn func(ctx context.Conte
 	if err != nil {
 		return err
 	}
-	inner, cancel := context.WithCancelCause(ctx)
-	stop := context.AfterFunc(l.Context(), func() { cancel(context.Cause(l.Context())) })
+	inner, end := context.WithCancelCause(ctx)
+	stop := context.AfterFunc(l.Context(), func() { end(context.Cause(l.Context())) })
 	defer func() {
 		stop()
 		lost := l.Check()
 		released := l.Unlock(ctx)
-		cancel(ErrUnlocked)
+		end(ErrUnlocked)
 		switch {
 		case err != nil:
+		case errors.Is(lost, ErrUnlocked): // by fn
+			err = released
 		case lost != nil:
 			err = wrap(lost, "do %q", name)
 		default:
@@ -121,10 +124,10 @@ func (s *Session) lock(ctx context.Context, name string, try bool, opts []LockOp
 	if err := s.node.limits.CheckValue("data", o.data); err != nil {
 		return nil, err
 	}
-	if o.hasMaxWait && (try || o.maxWait <= 0) {
-		return nil, fmt.Errorf("%w: max wait %v: must be above 0, and TryLock never waits", ErrInvalid, o.maxWait)
+	if o.maxWait < 0 || o.maxWait > 0 && try {
+		return nil, fmt.Errorf("%w: WithMaxWait(%v): must not be negative, and TryLock never waits", ErrInvalid, o.maxWait)
 	}
-	req := server.LockRequest{Name: name, Data: o.data, Try: try, MaxWait: o.maxWait}
+	req := server.LockRequest{Name: name, Data: bytes.Clone(o.data), Try: try, MaxWait: o.maxWait}
 	res, err := s.s.Lock(ctx, req)
 	if err != nil {
 		return nil, err
@@ -179,7 +182,8 @@ func (l *Lock) Held() Condition { return HeldBy(l.name, l.Token()) }
 // leaves, and is repeated until the cell has answered, also after ctx has ended. A second Unlock waits for the first
 // and returns its result.
 //
-// Errors: ErrNotHeld (it was lost before), ctx's error (the release goes on in the background).
+// Errors: ErrNotHeld (it was lost before), ctx's error (the release goes on in the background), ErrClosed (the node was
+// closed before the cell had answered; then the session's end frees it).
 func (l *Lock) Unlock(ctx context.Context) error {
 	return wrap(l.release(ctx), "unlock %q", l.name)
 }
@@ -201,7 +205,7 @@ func (l *Lock) release(ctx context.Context) error {
 	case <-l.released:
 		return l.result
 	case <-ctx.Done():
-		return context.Cause(ctx)
+		return cancel.Reason(ctx)
 	}
 }
 
@@ -212,6 +216,8 @@ func releaseError(res fsm.Result, err error) error {
 		return fmt.Errorf("%w: %w", ErrNotHeld, err)
 	case err != nil:
 		return err
+	case res.Code == fsm.UnknownSession:
+		return fmt.Errorf("%w: %w", ErrNotHeld, ErrSessionExpired)
 	default:
 		return codeError(res)
 	}
@@ -238,6 +244,8 @@ func codeError(res fsm.Result) error {
 		return ErrConflict
 	case fsm.KeyNotFound:
 		return ErrKeyNotFound
+	case fsm.TooLarge:
+		return fmt.Errorf("%w: what the operations return: at most %d bytes", ErrTooLarge, fsm.MaxTxnResult)
 	case fsm.UnknownSession:
 		return ErrSessionExpired
 	case fsm.LimitReached:

@@ -1,6 +1,7 @@
 package coord
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"time"
@@ -70,7 +71,7 @@ func (f sessionOptionFunc) sessionOption(o *server.SessionOptions) { f(o) }
 // failover ends no session; at most Limits.MaxTTL. Default 10s. A short TTL hands on sooner what a dead process held,
 // and ends sooner what a live one cannot renew.
 func WithTTL(d time.Duration) SessionOption {
-	return sessionOptionFunc(func(o *server.SessionOptions) { o.TTL = d })
+	return sessionOptionFunc(func(o *server.SessionOptions) { o.TTL = cmp.Or(d, DefaultTTL) })
 }
 
 // WithLabel names the session wherever holders are listed, for people. It is bounded as a name is.
@@ -128,7 +129,8 @@ func (s *Session) Err() error {
 }
 
 // Close ends the session and frees everything it holds. From the call on nothing that it holds may act, whatever Close
-// returns; the cell is told until it knows, also after ctx has ended. Closing a session that has ended returns nil.
+// returns; the cell is told until it knows, also after ctx has ended, or until the TTL is over and it ends the session by
+// itself. Closing a session that has ended returns nil.
 //
 // Errors: ctx's, if it ended before the cell had answered.
 func (s *Session) Close(ctx context.Context) error {

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/coordcell/coord/fsm"
+	"github.com/coordcell/coord/internal/cancel"
 	"github.com/coordcell/coord/internal/hub"
 )
 
@@ -81,6 +82,7 @@ func WithPrevious() WatchOption { return watchOptionFunc(func(o *hub.Options) { 
 // end that says why. It reads from the history of its node and holds no buffer of its own: a slow reader delays nobody.
 type Watch struct {
 	feed
+	key     string
 	batches chan Batch
 	node    *Node
 }
@@ -113,7 +115,7 @@ func (n *Node) watch(ctx context.Context, key string, opts []WatchOption) (*Watc
 	if err != nil {
 		return nil, watchError(err)
 	}
-	w := &Watch{batches: make(chan Batch), node: n}
+	w := &Watch{key: key, batches: make(chan Batch), node: n}
 	ctx = w.open(ctx)
 	if !n.srv.Go(func() { w.run(ctx, from) }) {
 		w.stop(errFeedClosed)
@@ -147,10 +149,10 @@ func (w *Watch) All() iter.Seq2[Batch, error] {
 // Fresh is the age of the serving node's last proof of a leader: what the Watch has yielded was complete then.
 func (w *Watch) Fresh() time.Duration { return w.node.srv.EvidenceAge() }
 
-// Err says why the Watch has ended: ctx's error; ErrCompacted (it fell behind the history); ErrNoLeader (its node has
+// Err says why the Watch has ended, and is wrapped with what was watched: ctx's error; ErrCompacted (it fell behind the history); ErrNoLeader (its node has
 // had no proof of a leader for 2 × Config.ElectionTimeout: resume elsewhere, or here later); ErrClosed (the node was
 // closed). It is nil before, and after Close.
-func (w *Watch) Err() error { return w.feed.error() }
+func (w *Watch) Err() error { return wrap(w.feed.error(), "watch %q", w.key) }
 
 // Close ends the Watch and waits for it. It returns nil.
 func (w *Watch) Close() error {
@@ -170,7 +172,7 @@ func (w *Watch) run(ctx context.Context, from *hub.Watcher) {
 		select {
 		case w.batches <- batchOf(b):
 		case <-ctx.Done():
-			w.fail(context.Cause(ctx))
+			w.fail(cancel.Reason(ctx))
 			return
 		case <-w.node.srv.Stopping():
 			w.fail(hub.ErrClosed)

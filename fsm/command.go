@@ -15,6 +15,10 @@ const MaxAcks = 64
 // MaxOutstanding is the most changes of one session whose results nobody has acknowledged yet.
 const MaxOutstanding = 4096
 
+// MaxTxnResult is the most bytes of keys and values that the operations of one Txn may return. A result is kept in the
+// state until it is acknowledged, and travels in one message.
+const MaxTxnResult = 2 << 20
+
 // Command is one step of the state machine: one of the concrete types of this file, always by value.
 // The log carries commands in batches; see State.Apply.
 type Command interface{ command() }

@@ -15,6 +15,7 @@ const (
 	LimitReached   Code = 9  // Result.Limit says which
 	Withdrawn      Code = 10 // Lock: taken back by a Withdraw
 	Malformed      Code = 11 // a command that no honest node proposes
+	TooLarge       Code = 12 // Txn: its operations would return more than MaxTxnResult; none was performed
 )
 
 // Limit names a bound of Params, or MaxOutstanding.

@@ -18,6 +18,10 @@ func (st *step) txn(c Txn) {
 			break
 		}
 	}
+	if st.returned(ops) > MaxTxnResult {
+		st.answer(c.Change, "", Result{Code: TooLarge})
+		return
+	}
 	if !st.fits(ops) {
 		st.answer(c.Change, "", Result{Code: LimitReached, Limit: LimitKeys})
 		return
@@ -65,6 +69,33 @@ func (s *State) meets(c Condition) bool {
 	default:
 		return ok && bytes.Equal(k.value, c.Value)
 	}
+}
+
+// returned is how many bytes the results of ops would have. Each operation sees those before it.
+func (s *State) returned(ops []Op) int {
+	var written btree.Map[string, int] // size of the value, -1: deleted
+	size := func(name string) int {
+		if n, ok := written.Get(name); ok {
+			return n
+		}
+		if k, ok := s.keys.Get(name); ok {
+			return len(k.value)
+		}
+		return -1
+	}
+	total := 0
+	for _, op := range ops {
+		n := size(op.Key)
+		switch op.Kind {
+		case OpPut:
+			n = len(op.Value)
+			written.Set(op.Key, n)
+		case OpDelete:
+			written.Set(op.Key, -1)
+		}
+		total += len(op.Key) + max(n, 0)
+	}
+	return total
 }
 
 // fits reports whether there would not be too many keys after ops. What counts is the end: a Txn that deletes as many

@@ -5,6 +5,7 @@ import (
 	"time"
 
 	"github.com/coordcell/coord/fsm"
+	"github.com/coordcell/coord/internal/cancel"
 )
 
 // Observer follows one lock. One goroutine at a time, but for Close.
@@ -49,7 +50,7 @@ func (o *Observer) Next(ctx context.Context, changed func(before, after fsm.Lock
 		case <-o.woken:
 		case <-progress.C:
 		case <-ctx.Done():
-			return fsm.LockView{}, context.Cause(ctx)
+			return fsm.LockView{}, cancel.Reason(ctx)
 		case <-o.hub.closed:
 			return fsm.LockView{}, ErrClosed
 		}

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/coordcell/coord/fsm"
+	"github.com/coordcell/coord/internal/cancel"
 )
 
 const (
@@ -100,7 +101,7 @@ func (w *Watcher) Next(ctx context.Context) (Batch, error) {
 			}
 			return Batch{Revision: w.reached()}, nil
 		case <-ctx.Done():
-			return Batch{}, context.Cause(ctx)
+			return Batch{}, cancel.Reason(ctx)
 		case <-w.hub.closed:
 			return Batch{}, ErrClosed
 		}

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/coordcell/coord/fsm"
+	"github.com/coordcell/coord/internal/cancel"
 	"github.com/coordcell/coord/internal/replica"
 )
 
@@ -123,7 +124,7 @@ func (s *Server) ended(ctx context.Context, r *request) error {
 	default:
 	}
 	if ctx.Err() != nil {
-		return context.Cause(ctx)
+		return cancel.Reason(ctx)
 	}
 	return nil
 }
@@ -157,7 +158,7 @@ func (s *Server) attempt(ctx context.Context, rt route, r *request) (fsm.Result,
 	case <-rt.changed:
 		return fsm.Result{}, errNotLeader
 	case <-ctx.Done():
-		return fsm.Result{}, context.Cause(ctx)
+		return fsm.Result{}, cancel.Reason(ctx)
 	case <-r.over:
 		return fsm.Result{}, r.cause()
 	case <-s.stop.Done():

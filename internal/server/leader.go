@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/coordcell/coord/fsm"
+	"github.com/coordcell/coord/internal/cancel"
 	"github.com/coordcell/coord/internal/forming"
 )
 
@@ -33,13 +34,13 @@ func newLeadership() *leadership {
 // leader acknowledged, it did before this one was elected.
 func (s *Server) activated(term uint64) {
 	s.replica.View(func(state *fsm.State) { s.expiry.Start(term, ttls(state)) })
-	ctx, cancel := context.WithCancel(s.stop)
+	ctx, end := context.WithCancel(s.stop)
 	s.lead.mu.Lock()
-	s.lead.term, s.lead.ctx, s.lead.cancel = term, ctx, cancel
+	s.lead.term, s.lead.ctx, s.lead.cancel = term, ctx, end
 	s.lead.mu.Unlock()
 	s.poke()
 	if !s.Go(func() { s.runTerm(ctx, term) }) {
-		cancel()
+		end()
 	}
 	s.log.Info("leading", "term", term)
 }
@@ -157,7 +158,7 @@ func (s *Server) propose(ctx context.Context, cmd fsm.Command) error {
 	case err := <-done:
 		return err
 	case <-ctx.Done():
-		return context.Cause(ctx)
+		return cancel.Reason(ctx)
 	}
 }
 

@@ -135,9 +135,15 @@ func (l Limits) CheckValue(what string, value []byte) error {
 
 // CheckTxn checks a transaction.
 func (l Limits) CheckTxn(t fsm.Txn) error {
-	if n := len(t.If) + len(t.Then) + len(t.Else); n > l.Txn {
-		return fmt.Errorf("%w: %d conditions and operations: at most Limits.Txn, %d", ErrLimit, n, l.Txn)
-	} else if n == 0 {
+	for _, part := range []struct {
+		name string
+		n    int
+	}{{"If", len(t.If)}, {"Then", len(t.Then)}, {"Else", len(t.Else)}} {
+		if part.n > l.Txn {
+			return fmt.Errorf("%w: %d in %s: at most Limits.Txn, %d", ErrLimit, part.n, part.name, l.Txn)
+		}
+	}
+	if len(t.If)+len(t.Then)+len(t.Else) == 0 {
 		return fmt.Errorf("%w: a Txn without conditions and operations", ErrInvalid)
 	}
 	bytes := 0
@@ -185,6 +191,9 @@ func (l Limits) checkCondition(i int, c fsm.Condition) error {
 func (l Limits) checkCommand(cmd fsm.Command) error {
 	switch c := cmd.(type) {
 	case fsm.OpenSession:
+		if c.Internal { // labelled with the name of its node
+			l.Name = mostName
+		}
 		return errors.Join(l.CheckPrefix("label", c.Label), l.checkTTL(time.Duration(c.TTL)))
 	case fsm.Lock:
 		return errors.Join(l.CheckName("lock name", c.Name), l.CheckValue("data", c.Data))

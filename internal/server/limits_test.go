@@ -63,6 +63,7 @@ func TestTheLeaderChecksWhatOthersPropose(t *testing.T) {
 	}{
 		{fsm.OpenSession{TTL: ttl, Label: "1234"}, nil},
 		{fsm.OpenSession{TTL: ttl, Label: long}, ErrTooLarge},
+		{fsm.OpenSession{TTL: ttl, Label: long, Internal: true}, nil},
 		{fsm.OpenSession{TTL: int64(time.Hour)}, ErrInvalid},
 		{fsm.OpenSession{TTL: 1}, ErrInvalid},
 		{fsm.Lock{Name: "n", Data: large[:4]}, nil},
@@ -76,7 +77,8 @@ func TestTheLeaderChecksWhatOthersPropose(t *testing.T) {
 		{fsm.Delete{}, ErrInvalid},
 		{fsm.Txn{}, ErrInvalid},
 		{fsm.Txn{Then: []fsm.Op{put}, Else: []fsm.Op{put}}, nil},
-		{fsm.Txn{Then: []fsm.Op{put, put}, Else: []fsm.Op{put}}, ErrLimit},
+		{fsm.Txn{Then: []fsm.Op{put, put}, Else: []fsm.Op{put, put}}, nil},
+		{fsm.Txn{Then: []fsm.Op{put, put, put}}, ErrLimit},
 		{fsm.Txn{Then: []fsm.Op{{Kind: 99, Key: "k"}}}, ErrInvalid},
 		{fsm.Txn{If: []fsm.Condition{{Kind: fsm.ValueIs, Key: "k", Value: large}}}, ErrTooLarge},
 		{fsm.Unlock{Name: "n"}, nil},

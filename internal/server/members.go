@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/coordcell/coord/fsm"
+	"github.com/coordcell/coord/internal/calls"
 	"github.com/coordcell/coord/internal/gossip"
 	"github.com/coordcell/coord/internal/raftnode"
 	"github.com/coordcell/coord/internal/store"
@@ -102,54 +103,66 @@ func (s *Server) contacts(leader string) map[string]time.Duration {
 
 // Transfer hands leadership to a voter, named by id or name; "": to whichever is best.
 func (s *Server) Transfer(ctx context.Context, to string) error {
-	id, err := s.voterNamed(to)
-	if err != nil {
-		return err
-	}
+	first := ""
 	for try := 0; ; try++ {
 		rt := s.route()
-		switch {
-		case rt.local && id == s.id:
-			return nil
-		case rt.local:
-			err = s.raft.Transfer(ctx, id)
-		case rt.leader == "":
-			err = errNotLeader
-		case rt.leader == id && id != "":
-			return nil
-		default:
-			_, err = s.calls.Call(ctx, rt.leader, wire.MethodTransfer, wire.Transfer{To: id}.Append(nil))
-		}
-		if err == nil {
-			return nil
-		}
-		if gone := s.pause(ctx, &request{}, rt, try); gone != nil {
-			if errors.Is(gone, ErrClosed) {
-				return s.stopped()
+		if rt.leader != "" {
+			if first == "" {
+				first = rt.leader
 			}
-			return fmt.Errorf("%w: %w (%w)", ErrNoLeader, gone, err)
+			if to == "" && rt.leader != first {
+				return nil // the answer was lost, not the request
+			}
+			if settled, err := s.tryTransfer(ctx, rt, to); settled {
+				return err
+			}
+		}
+		if err := s.pause(ctx, &request{}, rt, try); err != nil {
+			return s.gaveUp(err, false, first != "")
 		}
 	}
 }
 
-func (s *Server) voterNamed(to string) (id string, err error) {
-	if to == "" {
-		return "", nil
+// tryTransfer asks the leader once. It reports whether that settles it.
+func (s *Server) tryTransfer(ctx context.Context, rt route, to string) (settled bool, err error) {
+	id, err := s.voterNamed(to)
+	switch {
+	case err != nil:
+		return true, err
+	case id == rt.leader:
+		return true, nil
+	case rt.local:
+		err = s.raft.Transfer(ctx, id)
+	default:
+		_, err = s.calls.Call(ctx, rt.leader, wire.MethodTransfer, wire.Transfer{To: id}.Append(nil))
 	}
+	again := errors.Is(left(err), errNotSent) || errors.Is(err, calls.ErrNoReply) || errors.Is(err, raftnode.ErrNotActive)
+	return !again, err
+}
+
+func (s *Server) voterNamed(to string) (id string, err error) {
 	var found []string
+	voters := 0
 	for _, m := range s.Members() {
 		switch {
-		case m.ID == to && m.Voter:
+		case !m.Voter:
+			continue
+		case m.ID == to:
 			return m.ID, nil
-		case m.Name == to && m.Voter:
+		case m.Name == to:
 			found = append(found, m.ID)
 		}
+		voters++
 	}
-	switch len(found) {
-	case 0:
-		return "", fmt.Errorf("%w: no voter has this id or name", ErrInvalid)
-	case 1:
+	switch {
+	case to == "" && voters > 1:
+		return "", nil
+	case to == "":
+		return "", fmt.Errorf("%w: there is no other voter", ErrInvalid)
+	case len(found) == 1:
 		return found[0], nil
+	case len(found) == 0:
+		return "", fmt.Errorf("%w: no voter has this id or name", ErrInvalid)
 	default:
 		return "", fmt.Errorf("%w: %d voters have this name: say the id", ErrInvalid, len(found))
 	}

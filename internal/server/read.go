@@ -2,12 +2,11 @@ package server
 
 import (
 	"context"
-	"errors"
-	"fmt"
 	"sync"
 	"time"
 
 	"github.com/coordcell/coord/fsm"
+	"github.com/coordcell/coord/internal/cancel"
 )
 
 // Fresh waits until this server's replica has everything that was acknowledged to anybody before the call: what is read
@@ -17,8 +16,10 @@ import (
 //
 // Errors: ErrNoLeader with ctx's, ErrClosed.
 func (s *Server) Fresh(ctx context.Context) error {
+	led := false
 	for try := 0; ; try++ {
 		rt := s.route()
+		led = led || rt.leader != ""
 		var err error = errNotLeader
 		var index uint64
 		switch {
@@ -33,12 +34,8 @@ func (s *Server) Fresh(ctx context.Context) error {
 		if err == nil {
 			return nil
 		}
-		r := request{}
-		if err := s.pause(ctx, &r, rt, try); err != nil {
-			if errors.Is(err, ErrClosed) {
-				return s.stopped()
-			}
-			return fmt.Errorf("%w: %w", ErrNoLeader, err)
+		if err := s.pause(ctx, &request{}, rt, try); err != nil {
+			return s.gaveUp(err, false, led)
 		}
 	}
 }
@@ -81,7 +78,7 @@ func (r *rounds) join(ctx context.Context, s *Server, leader string) (uint64, er
 	case a := <-ch:
 		return a.index, a.err
 	case <-ctx.Done():
-		return 0, context.Cause(ctx)
+		return 0, cancel.Reason(ctx)
 	}
 }
 
@@ -97,9 +94,9 @@ func (r *rounds) run(s *Server, leader string) {
 			return
 		}
 		r.mu.Unlock()
-		ctx, cancel := context.WithTimeout(s.stop, s.cfg.ElectionTimeout)
+		ctx, done := context.WithTimeout(s.stop, s.cfg.ElectionTimeout)
 		index, err := s.askReadIndex(ctx, leader)
-		cancel()
+		done()
 		for _, ch := range waiting {
 			ch <- indexAnswer{index, err}
 		}

@@ -251,7 +251,7 @@ func (s *Server) proposeThere(ctx context.Context, leader string, key replica.Ke
 	}
 	cancel, err := s.calls.Stream(ctx, leader, wire.MethodPropose, payload, func(reply []byte, err error) {
 		if err != nil {
-			give(answer{err: sent(err)})
+			give(answer{err: left(err)})
 			return
 		}
 		m, err := wire.DecodeProposeReply(reply)
@@ -264,19 +264,20 @@ func (s *Server) proposeThere(ctx context.Context, leader string, key replica.Ke
 			give(answer{err: refusal(m.Refused[0].Reason)})
 		}
 	})
+	if errors.Is(err, calls.ErrTooLarge) {
+		err = &refusedError{fmt.Errorf("%w: %w", ErrTooLarge, err)}
+	}
 	if err != nil {
-		answers <- answer{err: sent(err)}
+		answers <- answer{err: left(err)}
 		return func() {}
 	}
 	return cancel
 }
 
-// sent marks the errors of a call that has certainly done nothing.
-func sent(err error) error {
+// left marks the errors of a call that has certainly done nothing. One whose answer was too large has done something.
+func left(err error) error {
 	var notLeader *calls.NotLeaderError
 	switch {
-	case errors.Is(err, calls.ErrTooLarge):
-		return &refusedError{fmt.Errorf("%w: %w", ErrTooLarge, err)}
 	case errors.Is(err, calls.ErrNotSent), errors.Is(err, calls.ErrBusy), errors.Is(err, calls.ErrUnknownMethod), errors.As(err, &notLeader):
 		return fmt.Errorf("%w: %w", errNotSent, err)
 	default:

@@ -155,7 +155,7 @@ func (s *Server) open(ctx context.Context) error {
 	s.replica = replica.New(replicaConfig)
 	s.hub = hub.New(hub.Config{
 		Source: s.replica, Fresh: s.EvidenceAge,
-		StaleAfter: 2 * s.cfg.ElectionTimeout, Progress: min(time.Second, s.cfg.ElectionTimeout),
+		StaleAfter: 2 * s.cfg.ElectionTimeout, Progress: min(500*time.Millisecond, s.cfg.ElectionTimeout),
 	})
 	s.expiry = expiry.New(expiry.Config{Now: s.now, Evidence: s.evidence, Propose: s.expire})
 	s.renewer = lease.NewRenewer(s.now, s.keepAlive)

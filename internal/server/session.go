@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/coordcell/coord/fsm"
+	"github.com/coordcell/coord/internal/cancel"
 	"github.com/coordcell/coord/internal/lease"
 	"github.com/coordcell/coord/internal/replica"
 )
@@ -158,9 +159,9 @@ func (x *Session) Lock(ctx context.Context, req LockRequest) (fsm.Result, error)
 	}
 	waiting := ctx
 	if req.MaxWait > 0 {
-		var cancel context.CancelFunc
-		waiting, cancel = context.WithTimeoutCause(ctx, req.MaxWait, errMaxWait)
-		defer cancel()
+		var done context.CancelFunc
+		waiting, done = context.WithTimeoutCause(ctx, req.MaxWait, errMaxWait)
+		defer done()
 	}
 	c := x.author.begin(x.id)
 	res, attempts, err := x.submit(waiting, c, fsm.Lock{Change: c, Name: req.Name, Data: req.Data, Try: req.Try})
@@ -198,8 +199,8 @@ func (x *Session) Lock(ctx context.Context, req LockRequest) (fsm.Result, error)
 
 // leaveQueue takes a request out of the queue that has waited long enough. If it has been granted meanwhile, so be it.
 func (x *Session) leaveQueue(ctx context.Context, target uint64) (fsm.Result, bool) {
-	ctx, cancel := context.WithTimeout(ctx, x.srv.cfg.ElectionTimeout)
-	defer cancel()
+	ctx, done := context.WithTimeout(ctx, x.srv.cfg.ElectionTimeout)
+	defer done()
 	res, err := x.Change(ctx, func(c fsm.Change) fsm.Command {
 		return fsm.Withdraw{Change: c, Target: target, OnlyQueued: true}
 	})
@@ -209,6 +210,10 @@ func (x *Session) leaveQueue(ctx context.Context, target uint64) (fsm.Result, bo
 	case res.Code == fsm.Granted:
 		x.author.settled(target)
 		return fsm.Result{Code: fsm.OK, Revision: res.Revision}, true
+	case res.Code == fsm.UnknownSession:
+		return res, true
+	case res.Code == fsm.LimitReached:
+		return fsm.Result{}, false
 	default:
 		return fsm.Result{Code: fsm.Locked}, true
 	}
@@ -258,14 +263,14 @@ func (x *Session) close(ctx context.Context, cause error) error {
 	case <-x.closed:
 		return nil
 	case <-ctx.Done():
-		return context.Cause(ctx)
+		return cancel.Reason(ctx)
 	}
 }
 
 func (x *Session) tellClosed() {
 	defer close(x.closed)
-	ctx, cancel := context.WithTimeout(context.Background(), x.ttl)
-	defer cancel()
+	ctx, done := context.WithTimeout(context.Background(), x.ttl)
+	defer done()
 	c := x.author.begin(x.id)
 	r := request{key: replica.Key{Session: c.Session, Seq: c.Seq}, cmd: fsm.CloseSession{Change: c}}
 	if _, err := x.srv.submit(ctx, &r); err != nil {
@@ -315,18 +320,29 @@ func (s *sessions) close() []*Session {
 // needed, and anew when it has ended.
 type own struct {
 	turn    chan struct{} // of one: held while a session is looked up or opened
+	room    chan struct{} // a place for each change under way: the callers know of no session, and of no limit of one
 	session *Session
 }
 
-func newOwn() *own { return &own{turn: make(chan struct{}, 1)} }
+func newOwn() *own {
+	return &own{turn: make(chan struct{}, 1), room: make(chan struct{}, fsm.MaxOutstanding/2)}
+}
+
+// enter takes a place in one of own's channels.
+func (s *Server) enter(ctx context.Context, places chan<- struct{}) error {
+	select {
+	case places <- struct{}{}:
+		return nil
+	case <-ctx.Done():
+		return s.gaveUp(cancel.Reason(ctx), false, s.route().leader != "")
+	case <-s.stop.Done():
+		return s.stopped()
+	}
+}
 
 func (s *Server) ownSession(ctx context.Context) (*Session, error) {
-	select {
-	case s.own.turn <- struct{}{}:
-	case <-ctx.Done():
-		return nil, s.gaveUp(context.Cause(ctx), false, s.route().leader != "")
-	case <-s.stop.Done():
-		return nil, ErrClosed
+	if err := s.enter(ctx, s.own.turn); err != nil {
+		return nil, err
 	}
 	defer func() { <-s.own.turn }()
 	if x := s.own.session; x != nil && x.lease.Alive() {
@@ -342,6 +358,10 @@ func (s *Server) ownSession(ctx context.Context) (*Session, error) {
 
 // Change makes a change under this server's own session.
 func (s *Server) Change(ctx context.Context, build func(fsm.Change) fsm.Command) (fsm.Result, error) {
+	if err := s.enter(ctx, s.own.room); err != nil {
+		return fsm.Result{}, err
+	}
+	defer func() { <-s.own.room }()
 	for {
 		x, err := s.ownSession(ctx)
 		if err != nil {

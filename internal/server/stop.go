@@ -6,6 +6,8 @@ import (
 	"fmt"
 	"sync"
 	"time"
+
+	"github.com/coordcell/coord/internal/cancel"
 )
 
 // shutdownStep bounds how long a server tries to end its sessions before it goes.
@@ -47,8 +49,8 @@ func (s *Server) farewell(ctx context.Context) error {
 	if s.stop.Err() != nil {
 		return nil
 	}
-	bounded, cancel := context.WithTimeout(ctx, max(shutdownStep, 4*s.cfg.ElectionTimeout))
-	defer cancel()
+	bounded, done := context.WithTimeout(ctx, max(shutdownStep, 4*s.cfg.ElectionTimeout))
+	defer done()
 	var closing sync.WaitGroup
 	for _, x := range s.sessions.close() {
 		closing.Go(func() {
@@ -59,14 +61,14 @@ func (s *Server) farewell(ctx context.Context) error {
 	}
 	closing.Wait()
 	if s.raft.ActiveTerm() != 0 && ctx.Err() == nil {
-		handing, cancel := context.WithTimeout(ctx, 2*s.cfg.ElectionTimeout)
-		defer cancel()
+		handing, done := context.WithTimeout(ctx, 2*s.cfg.ElectionTimeout)
+		defer done()
 		if err := s.raft.Transfer(handing, ""); err != nil {
 			s.log.Debug("leadership was not handed on", "error", err)
 		}
 	}
 	if ctx.Err() != nil {
-		return context.Cause(ctx)
+		return cancel.Reason(ctx)
 	}
 	return nil
 }
