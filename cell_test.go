@@ -214,7 +214,8 @@ func (c *cell) lock(s *coord.Session, name string, opts ...coord.LockOption) *co
 	return l
 }
 
-// stop ends what runs.
+// stop ends what runs, and lets memberlist's timers run out: of a node that has been asked to probe another, one may
+// outlive it by half of memberlist's probe interval.
 func (c *cell) stop() {
 	c.lab.HealAll()
 	for _, n := range c.nodes {
@@ -222,4 +223,5 @@ func (c *cell) stop() {
 			n.Close()
 		}
 	}
+	time.Sleep(election)
 }
