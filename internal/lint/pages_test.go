@@ -78,6 +78,17 @@ func TestEveryGuaranteeHasATest(t *testing.T) {
 	}
 }
 
+// Whoever doubts a guarantee looks there for what was tried against it.
+func TestProofsListTheirTests(t *testing.T) {
+	ofGuarantee := regexp.MustCompile(`^Test(G\d+_?)+_?[A-Z]`)
+	listed := regexp.MustCompile(`\bTest\w+`).FindAllString(pages(t)["docs/GUARANTEES.md"], -1)
+	for _, name := range testNames(t) {
+		if ofGuarantee.MatchString(name) && !slices.Contains(listed, name) {
+			t.Errorf("docs/GUARANTEES.md does not list %s: name it under its guarantee", name)
+		}
+	}
+}
+
 // A page may name tests by the beginning of their names, as go test -run does.
 func TestPagesNameTestsThatExist(t *testing.T) {
 	names := testNames(t)
