@@ -23,29 +23,17 @@ func run(ctx context.Context, out io.Writer) error {
 	if err != nil {
 		return err
 	}
-	defer node.Close()
-
+	defer node.Shutdown(ctx)
 	session, err := node.NewSession(ctx) // waits until the cell has a leader
 	if err != nil {
 		return err
 	}
-	lock, err := session.Lock(ctx, "account/1") // first come, first served, across all processes of the cell
-	if err != nil {
-		return err
-	}
-	fmt.Fprintf(out, "holds %s with token %v\n", lock.Name(), lock.Token())
-
 	// What the lock protects refuses a token below the highest that it has seen. Here it is a variable; see package
 	// sqlfence for a database.
-	balance, guard := 0, fence.NewMemory()
-	err = guard.Do(ctx, "account/1", lock.Token(), func(context.Context) error { balance += 10; return nil })
-	if err != nil {
+	balance, account := 0, fence.NewMemory()
+	return session.Do(ctx, "account/1", func(ctx context.Context, lock *coord.Lock) error {
+		err := account.Do(ctx, lock.Name(), lock.Token(), func(context.Context) error { balance += 10; return nil })
+		fmt.Fprintf(out, "token %v of %s, balance %d\n", lock.Token(), lock.Name(), balance)
 		return err
-	}
-	fmt.Fprintf(out, "balance %d\n", balance)
-
-	if err := lock.Unlock(ctx); err != nil {
-		return err
-	}
-	return node.Shutdown(ctx)
+	})
 }

@@ -11,7 +11,7 @@ func TestRun(t *testing.T) {
 	if err := run(t.Context(), &out); err != nil {
 		t.Fatal(err)
 	}
-	if want := regexp.MustCompile(`^holds account/1 with token [1-9]\d*\nbalance 10\n$`); !want.MatchString(out.String()) {
+	if want := regexp.MustCompile(`^token [1-9]\d* of account/1, balance 10\n$`); !want.MatchString(out.String()) {
 		t.Errorf("output:\n%s", out.String())
 	}
 }

@@ -3,6 +3,7 @@ package lint
 import (
 	"fmt"
 	"go/ast"
+	"go/format"
 	"io/fs"
 	"os"
 	"os/exec"
@@ -146,15 +147,25 @@ func TestReadmeGivesBothCommands(t *testing.T) {
 	}
 }
 
+// mostLines is how long the program in README may be: a first program that takes longer to read is not read.
+const mostLines = 25
+
 // go vet type-checks a file outside of the module as a program that belongs to it.
-func TestReadmesProgramCompiles(t *testing.T) {
+func TestReadmesProgram(t *testing.T) {
 	_, text, found := strings.Cut(pages(t)["README.md"], "```go\npackage main\n")
 	program, _, closed := strings.Cut(text, "\n```\n")
 	if !found || !closed {
 		t.Fatal("README.md has no block of Go that begins with package main")
 	}
+	program = "package main\n" + program + "\n"
+	if n := len(slices.DeleteFunc(strings.Split(program, "\n"), func(line string) bool { return line == "" })); n > mostLines {
+		t.Errorf("the program in README.md has %d lines that are not blank: at most %d", n, mostLines)
+	}
+	if formatted, err := format.Source([]byte(program)); err != nil || string(formatted) != program {
+		t.Errorf("the program in README.md is not as gofmt writes it: %v", err)
+	}
 	file := filepath.Join(t.TempDir(), "main.go")
-	if err := os.WriteFile(file, []byte("package main\n"+program+"\n"), 0o600); err != nil {
+	if err := os.WriteFile(file, []byte(program), 0o600); err != nil {
 		t.Fatal(err)
 	}
 	vet := exec.CommandContext(t.Context(), "go", "vet", file)
