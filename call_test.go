@@ -146,3 +146,57 @@ func TestManyCallsWithoutASession(t *testing.T) {
 		calls.Wait()
 	})
 }
+
+// That others are ahead can only be said by somebody who leads.
+func TestMaxWait_WithoutALeader(t *testing.T) {
+	inCell(t, 3, func(t *testing.T, c *cell) {
+		leader := c.leader()
+		s := c.session(leader, coord.WithTTL(time.Minute))
+		for _, i := range c.others(leader) {
+			c.kill(i)
+		}
+		for _, settle := range []time.Duration{0, 10 * election} { // it still leads; it leads no more
+			time.Sleep(settle)
+			_, err := s.Lock(t.Context(), "free", coord.WithMaxWait(time.Second))
+			if !errors.Is(err, coord.ErrNoLeader) || errors.Is(err, coord.ErrLocked) {
+				t.Errorf("after %v: %v", settle, err)
+			}
+		}
+	})
+}
+
+// What lies in the log before a node has caught up is no news.
+func TestHooks_BeginWithThePresent(t *testing.T) {
+	var told []coord.Token
+	hooks := func(_ int, cfg *coord.Config) {
+		cfg.Hooks.Granted = func(g coord.GrantInfo) { told = append(told, g.Token) }
+	}
+	inTunedCell(t, 1, hooks, func(t *testing.T, c *cell) {
+		s := c.session(0)
+		old := c.lock(s, "old")
+		time.Sleep(time.Second)
+		if len(told) != 1 || told[0] != old.Token() {
+			t.Fatalf("told of %v", told)
+		}
+		c.kill(0)
+		told = nil
+		c.start(0)
+		c.ready()
+		l := c.lock(c.session(0), "new")
+		time.Sleep(time.Second)
+		if len(told) != 1 || told[0] != l.Token() {
+			t.Errorf("told of %v, want %v", told, l.Token())
+		}
+	})
+}
+
+// The default TTL fits whatever the bounds are.
+func TestDefaultTTL_FitsTheBounds(t *testing.T) {
+	slow := func(_ int, cfg *coord.Config) { cfg.ElectionTimeout = 3 * time.Second }
+	inTunedCell(t, 1, slow, func(t *testing.T, c *cell) {
+		s, err := c.nodes[0].NewSession(c.within(time.Minute))
+		if err != nil || s.TTL() != 12*time.Second {
+			t.Errorf("%v, %v", s.TTL(), err)
+		}
+	})
+}

@@ -162,7 +162,8 @@ func start(ctx context.Context, cfg Config) (*Node, error) {
 func (n *Node) WaitReady(ctx context.Context) error { return wrap(n.srv.Ready(ctx), "wait ready") }
 
 // Shutdown stops the node gracefully: it ends the sessions of this process, so that what they hold is free at once,
-// hands leadership over, and stops. The node stays a member of its cell. When ctx ends first it stops at once. A second
+// hands leadership over, and stops. The node stays a member of its cell. Without a leader nobody can be told: it tries
+// for 5s, or 4 × ElectionTimeout if that is more, and what its sessions hold is handed on when they expire. When ctx ends first it stops at once. A second
 // call waits for the first.
 //
 // Errors: ctx's, if it ended first.

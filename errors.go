@@ -61,7 +61,7 @@ type opError struct {
 }
 
 func (e *opError) Error() string {
-	return "coord: " + e.op + ": " + strings.TrimPrefix(e.err.Error(), "coord: ")
+	return "coord: " + e.op + ": " + strings.ReplaceAll(e.err.Error(), "coord: ", "")
 }
 func (e *opError) Unwrap() error { return e.err }
 

@@ -10,8 +10,8 @@ import (
 
 // Hooks are told what happens in the cell, as this node's replica learns it: for metrics and logs, not for decisions.
 // They are called one after the other, in order, on one goroutine of the node, from a bounded queue: a hook that is slow
-// delays no call and no other node, and what overflows meanwhile is left out and counted (Dropped of the next call of
-// LeaderChanged, Granted or Released that does come). A hook must not end its node: Shutdown and Close wait for it.
+// delays no call and no other node, and what overflows meanwhile is left out and counted (Dropped of the next call that
+// does come). They begin when the node has caught up with its cell: what lies before that in the log is not told. A hook must not end its node: Shutdown and Close wait for it.
 type Hooks struct {
 	Granted       func(GrantInfo)
 	Released      func(ReleaseInfo)
@@ -45,6 +45,7 @@ type SessionEndInfo struct {
 	Session SessionID
 	Label   string
 	Reason  error // ErrSessionClosed or ErrSessionExpired
+	Dropped uint64
 }
 
 // LeaderInfo tells who leads the cell.
@@ -100,6 +101,9 @@ func (q *hookQueue) push(call func()) {
 // applied is called for each entry that this node applies. An entry holds many changes: what it released and granted is
 // told in the order of the log.
 func (q *hookQueue) applied(out *fsm.Output, since func(fsm.Revision) time.Duration) {
+	if q.hooks.Granted == nil && q.hooks.Released == nil && q.hooks.SessionEnded == nil {
+		return
+	}
 	releases := releasesOf(out)
 	told := 0 // releases
 	for _, g := range out.Grants {
@@ -120,7 +124,7 @@ func (q *hookQueue) applied(out *fsm.Output, since func(fsm.Revision) time.Durat
 			if s.Closed {
 				info.Reason = ErrSessionClosed
 			}
-			q.push(func() { q.hooks.SessionEnded(info) })
+			q.push(func() { info.Dropped = q.dropped.Load(); q.hooks.SessionEnded(info) })
 		}
 	}
 }

@@ -52,8 +52,8 @@ type lockOptionFunc func(*lockOptions)
 
 func (f lockOptionFunc) lockOption(o *lockOptions) { f(o) }
 
-// WithMaxWait gives up with ErrLocked when the lock has not been granted after d. Unlike the end of ctx it is not an
-// error of the caller's: others are ahead. 0, the default, is as long as ctx.
+// WithMaxWait gives up with ErrLocked when the lock has not been granted after d: the cell has answered that others are
+// ahead. If nobody leads the cell then, it is ErrNoLeader. 0, the default, waits as long as ctx.
 func WithMaxWait(d time.Duration) LockOption {
 	return lockOptionFunc(func(o *lockOptions) { o.maxWait = d })
 }

@@ -1,7 +1,6 @@
 package coord
 
 import (
-	"cmp"
 	"context"
 	"fmt"
 	"time"
@@ -16,8 +15,9 @@ type SessionID = fsm.SessionID
 // Revision counts the changes of the cell's state: every change raises it.
 type Revision = fsm.Revision
 
-// DefaultTTL is the TTL of a session that asks for none.
-const DefaultTTL = 10 * time.Second
+// DefaultTTL is the TTL of a session that asks for none, where Limits and ElectionTimeout allow it: else the nearest that
+// they do.
+const DefaultTTL = server.DefaultTTL
 
 // SessionState says whether a session may act.
 type SessionState uint8
@@ -67,11 +67,11 @@ type sessionOptionFunc func(*server.SessionOptions)
 
 func (f sessionOptionFunc) sessionOption(o *server.SessionOptions) { f(o) }
 
-// WithTTL sets how long the session outlives its last renewal: at least 1s and 4 × Config.ElectionTimeout, so that a
-// failover ends no session; at most Limits.MaxTTL. Default 10s. A short TTL hands on sooner what a dead process held,
+// WithTTL sets how long the session outlives its last renewal: at least 1s and 4 × Config.ElectionTimeout, so that hardly
+// a failover ends a session (10 × is safe); at most Limits.MaxTTL. Default (0): DefaultTTL. A short TTL hands on sooner what a dead process held,
 // and ends sooner what a live one cannot renew.
 func WithTTL(d time.Duration) SessionOption {
-	return sessionOptionFunc(func(o *server.SessionOptions) { o.TTL = cmp.Or(d, DefaultTTL) })
+	return sessionOptionFunc(func(o *server.SessionOptions) { o.TTL = d })
 }
 
 // WithLabel names the session wherever holders are listed, for people. It is bounded as a name is.
@@ -85,7 +85,7 @@ func WithLabel(s string) SessionOption {
 // Errors: ErrInvalid (TTL or label out of bounds), ErrTooLarge (label), ErrLimit (the cell has as many sessions as it
 // allows), ErrNoLeader or ErrOutcomeUnknown (ctx ended), ErrClosed.
 func (n *Node) NewSession(ctx context.Context, opts ...SessionOption) (*Session, error) {
-	o := server.SessionOptions{TTL: DefaultTTL}
+	var o server.SessionOptions
 	for _, opt := range opts {
 		opt.sessionOption(&o)
 	}

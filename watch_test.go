@@ -354,7 +354,7 @@ func TestG9_WatchProgress(t *testing.T) {
 			}()
 		}
 		for i := range watches {
-			if got := <-ended; got != "silent for at most 1s: true, told of progress: true, then context deadline exceeded" {
+			if got := <-ended; got != "silent for at most 1s: true, told of progress: true, then coord: watch \"never\": context deadline exceeded" {
 				t.Errorf("server %d: %s", i, got)
 			}
 		}

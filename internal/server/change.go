@@ -13,13 +13,12 @@ import (
 )
 
 const (
-	leastBackoff  = 5 * time.Millisecond
-	mostBackoff   = 250 * time.Millisecond
-	defaultOwnTTL = 10 * time.Second
+	leastBackoff = 5 * time.Millisecond
+	mostBackoff  = 250 * time.Millisecond
 )
 
 var (
-	errMaxWait = errors.New("waited long enough")
+	errMaxWait = errors.New("waited as long as WithMaxWait allows")
 	errTooLate = errors.New("the answer would come too late")
 	// errNotSent says of an attempt that it certainly changed nothing.
 	errNotSent = errors.New("not sent")

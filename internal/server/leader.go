@@ -177,7 +177,7 @@ func (s *Server) applied(_, _ uint64, out *fsm.Output) {
 		s.learnMembers()
 	}
 	s.hub.Publish(out)
-	if s.cfg.Applied != nil {
+	if s.cfg.Applied != nil && s.caughtUp.Load() {
 		s.cfg.Applied(out, s.replica.Since)
 	}
 }

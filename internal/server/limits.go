@@ -20,12 +20,12 @@ type Limits struct {
 
 // The hard bounds keep one change well below the largest frame and log entry.
 const (
-	mostName  = 4 << 10
-	mostValue = 1 << 20
-	mostTxn   = 1024
-	mostList  = 1 << 20
-	mostTxnKB = 2 << 10 // of names and values in one Txn
-	reapStep  = 1000
+	mostName     = 4 << 10
+	mostValue    = 1 << 20
+	mostTxn      = 1024
+	mostList     = 1 << 20
+	mostTxnBytes = 2 << 20 // of names and values in one Txn
+	reapStep     = 1000
 )
 
 // WithDefaults fills what is 0.
@@ -170,8 +170,8 @@ func (l Limits) CheckTxn(t fsm.Txn) error {
 			bytes += len(op.Key) + len(op.Value)
 		}
 	}
-	if bytes > mostTxnKB<<10 {
-		return fmt.Errorf("%w: a Txn with %d bytes of names and values: at most %d", ErrTooLarge, bytes, mostTxnKB<<10)
+	if bytes > mostTxnBytes {
+		return fmt.Errorf("%w: a Txn with %d bytes of names and values: at most %d", ErrTooLarge, bytes, mostTxnBytes)
 	}
 	return nil
 }

@@ -16,10 +16,8 @@ import (
 //
 // Errors: ErrNoLeader with ctx's, ErrClosed.
 func (s *Server) Fresh(ctx context.Context) error {
-	led := false
 	for try := 0; ; try++ {
 		rt := s.route()
-		led = led || rt.leader != ""
 		var err error = errNotLeader
 		var index uint64
 		switch {
@@ -35,7 +33,8 @@ func (s *Server) Fresh(ctx context.Context) error {
 			return nil
 		}
 		if err := s.pause(ctx, &request{}, rt, try); err != nil {
-			return s.gaveUp(err, false, led)
+			// An old leader that is cut off still takes itself for one: what counts is proof.
+			return s.gaveUp(err, false, s.EvidenceAge() <= 2*s.cfg.ElectionTimeout)
 		}
 	}
 }

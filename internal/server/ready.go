@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"slices"
 	"sync"
+	"time"
 
 	"github.com/coordcell/coord/transport"
 )
@@ -18,6 +19,37 @@ func (s *Server) Ready(ctx context.Context) error {
 		return fmt.Errorf("%w: %s", err, s.obstacle())
 	}
 	return err
+}
+
+// catchUp notes that this server has caught up with its cell for the first time.
+func (s *Server) catchUp() {
+	if s.Fresh(s.stop) == nil {
+		s.caughtUp.Store(true)
+	}
+}
+
+// watchEvidence warns once when there has been no proof of a leader for long, and tells when there is one again.
+func (s *Server) watchEvidence() {
+	patience := max(5*s.cfg.ElectionTimeout, 10*time.Second)
+	tick := time.NewTicker(s.cfg.ElectionTimeout)
+	defer tick.Stop()
+	began, warned := s.now(), false
+	for {
+		select {
+		case <-tick.C:
+		case <-s.stop.Done():
+			return
+		}
+		without := min(s.EvidenceAge(), s.now()-began)
+		switch {
+		case !warned && without > patience:
+			warned = true
+			s.log.Warn("no leader: calls wait", "for", without.Round(time.Second), "why", s.obstacle())
+		case warned && without < s.cfg.ElectionTimeout:
+			warned = false
+			s.log.Warn("there is a leader again")
+		}
+	}
 }
 
 // obstacle says what keeps this server from a cell with a leader.

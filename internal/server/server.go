@@ -8,6 +8,7 @@ import (
 	"log/slog"
 	"os"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/coordcell/coord/fsm"
@@ -37,7 +38,7 @@ type Config struct {
 	Logger            *slog.Logger
 	Network           transport.Network
 
-	// Applied and LeaderChanged are told what happens. They must not block.
+	// Applied and LeaderChanged are told what happens, Applied once the node has caught up. They must not block.
 	Applied       func(out *fsm.Output, since func(fsm.Revision) time.Duration)
 	LeaderChanged func(leader string, term uint64)
 }
@@ -82,6 +83,8 @@ type Server struct {
 	settling  settling
 	forming   *forming.Forming
 	unreached unreached
+
+	caughtUp atomic.Bool // once with a leader, since the start
 
 	learn  chan struct{} // of one: the members in the state have changed
 	opened chan struct{} // closed when every part has been made
@@ -214,6 +217,8 @@ func (s *Server) run() {
 	s.Go(func() { s.renewer.Run(s.stop) })
 	s.Go(s.tick)
 	s.Go(s.followLeader)
+	s.Go(s.catchUp)
+	s.Go(s.watchEvidence)
 	s.Go(s.watch)
 	s.Go(s.keepPeers)
 	s.Go(s.form)
@@ -241,6 +246,9 @@ func (s *Server) followLeader() {
 		leader, term := s.raft.Leader()
 		if s.cfg.LeaderChanged != nil && (leader != lastLeader || term != lastTerm) {
 			s.cfg.LeaderChanged(leader, term)
+		}
+		if leader != lastLeader && leader != "" && leader != s.id {
+			s.log.Info("following", "leader", leader, "term", term)
 		}
 		lastLeader, lastTerm = leader, term
 		select {

@@ -14,9 +14,12 @@ import (
 	"github.com/coordcell/coord/internal/replica"
 )
 
+// DefaultTTL is a session's TTL where nothing is asked and the bounds allow it.
+const DefaultTTL = 10 * time.Second
+
 // SessionOptions say what session to open.
 type SessionOptions struct {
-	TTL   time.Duration
+	TTL   time.Duration // 0: the default
 	Label string
 }
 
@@ -34,6 +37,9 @@ type Session struct {
 
 // OpenSession opens a session for the program.
 func (s *Server) OpenSession(ctx context.Context, o SessionOptions) (*Session, error) {
+	if o.TTL == 0 {
+		o.TTL = s.defaultTTL()
+	}
 	if o.TTL < s.leastTTL() || o.TTL > s.cfg.Limits.MaxTTL {
 		return nil, fmt.Errorf("%w: TTL %v: must be %v (1s, or 4 × ElectionTimeout) … Limits.MaxTTL, %v",
 			ErrInvalid, o.TTL, s.leastTTL(), s.cfg.Limits.MaxTTL)
@@ -42,6 +48,10 @@ func (s *Server) OpenSession(ctx context.Context, o SessionOptions) (*Session, e
 		return nil, err
 	}
 	return s.openSession(ctx, o, false)
+}
+
+func (s *Server) defaultTTL() time.Duration {
+	return min(max(DefaultTTL, s.leastTTL()), s.cfg.Limits.MaxTTL)
 }
 
 // openSession opens a session. Its lease counts from the first attempt that left, whichever was answered: the leader
@@ -172,22 +182,20 @@ func (x *Session) Lock(ctx context.Context, req LockRequest) (fsm.Result, error)
 	// know the grant by that number, or the withdrawal would find nothing to free.
 	if attempts == 0 {
 		x.author.settled(c.Seq)
-		if errors.Is(err, errMaxWait) {
-			return fsm.Result{Code: fsm.Locked}, nil
-		}
 		return fsm.Result{}, err
 	}
 	if errors.Is(err, errMaxWait) {
 		if res, ok := x.leaveQueue(ctx, c.Seq); ok {
 			return res, nil
 		}
-		err = nil
+		if ctx.Err() != nil {
+			err = cancel.Reason(ctx)
+		} else { // nobody could say that others are ahead
+			err = fmt.Errorf("%w: %w", ErrNoLeader, errMaxWait)
+		}
 	}
 	if x.lease.Alive() {
 		x.srv.Go(func() { x.withdraw(c.Seq) })
-	}
-	if err == nil {
-		return fsm.Result{Code: fsm.Locked}, nil
 	}
 	// Nothing is left to be unknown: whatever becomes of the request, it is being withdrawn.
 	var unknown *unknownError
@@ -348,8 +356,7 @@ func (s *Server) ownSession(ctx context.Context) (*Session, error) {
 	if x := s.own.session; x != nil && x.lease.Alive() {
 		return x, nil
 	}
-	ttl := max(defaultOwnTTL, s.leastTTL())
-	x, err := s.openSession(ctx, SessionOptions{TTL: min(ttl, s.cfg.Limits.MaxTTL), Label: s.cfg.Name}, true)
+	x, err := s.openSession(ctx, SessionOptions{TTL: s.defaultTTL(), Label: s.cfg.Name}, true)
 	if err == nil {
 		s.own.session = x
 	}
