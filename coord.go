@@ -63,8 +63,9 @@ const (
 
 // Config says what node to start. The zero value of a field is its default. Start copies it and never writes to it.
 type Config struct {
-	// Name is for people. Default: the host name and six hex digits of the node's id. A second live node of the same
-	// name is refused (ErrInvalid, by Node.Err); a dead one's place is taken.
+	// Name is the server's role, and stays when its Dir is lost: a new server of the same name takes a dead one's place.
+	// A second live one is refused (ErrInvalid, by Node.Err). Default: the host name and six hex digits of the node's id,
+	// which no other server ever has.
 	Name string
 	// Cell is the cell's name; a node refuses to talk to another cell's. Default "default".
 	Cell string
@@ -83,7 +84,7 @@ type Config struct {
 	// resolved anew at each try.
 	Join []string
 	// Expect is how many servers must meet before a new cell forms, the same number at each of them. 1 forms alone, and
-	// Join must be empty then. 0 never forms a cell, and only joins one.
+	// Join must be empty then. 0 never forms a cell, and only joins one. A server that has state ignores it.
 	Expect int
 	// ElectionTimeout is how long the servers do without a leader before they elect another. Default 1s; 50ms … 1m. The
 	// same at all servers.

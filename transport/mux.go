@@ -235,7 +235,7 @@ func (m *Mux) acceptAll() {
 			return
 		default: // such as too many open files
 			pause = min(max(2*pause, 5*time.Millisecond), maxAcceptPause)
-			m.config.Logger.Warn("cannot accept streams", "addr", m.Addr(), "err", err)
+			m.config.Logger.Warn("cannot accept streams", "addr", m.Addr(), "error", err)
 			select {
 			case <-time.After(pause):
 			case <-m.done:
@@ -269,7 +269,7 @@ func (m *Mux) welcome(raw net.Conn) {
 		if err != nil {
 			raw.Close()
 			m.refused.Add(1)
-			m.config.Logger.Info("refused a stream", "from", raw.RemoteAddr(), "err", err)
+			m.config.Logger.Info("refused a stream", "from", raw.RemoteAddr(), "error", err)
 		}
 	})
 }

@@ -282,7 +282,7 @@ func (f *Forming) propose(ctx context.Context, p Proposal) {
 	for i, id := range others {
 		a, err := decodeAnswer(replies[i])
 		if err = errors.Join(errs[i], err); err != nil || !a.OK {
-			f.log.Info("forming: proposal not adopted", "cell", p.CellID, "node", id, "reason", a.Reason, "error", err)
+			f.log.Info("forming: proposal not adopted", "cell", p.CellID, "server", id, "reason", a.Reason, "error", err)
 			return
 		}
 	}
@@ -315,7 +315,7 @@ func (f *Forming) tryJoin(ctx context.Context, answers []status) (joined bool, e
 		r, err := f.askJoin(ctx, id)
 		switch {
 		case err != nil:
-			f.log.Debug("forming: no answer to join", "node", id, "error", err)
+			f.log.Debug("forming: no answer to join", "server", id, "error", err)
 		case r.Code == Admitted && r.CellID != "":
 			f.join(r.CellID)
 			return true, nil
@@ -324,7 +324,7 @@ func (f *Forming) tryJoin(ctx context.Context, answers []status) (joined bool, e
 		case r.Code == Redirect && r.Leader != "":
 			targets = append([]string{r.Leader}, targets...)
 		default:
-			f.log.Debug("forming: not admitted yet", "node", id, "reason", r.Reason)
+			f.log.Debug("forming: not admitted yet", "server", id, "reason", r.Reason)
 		}
 	}
 	return false, nil

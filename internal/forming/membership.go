@@ -120,9 +120,9 @@ func (m *Membership) Admit(ctx context.Context, r JoinRequest) JoinReply {
 		if err := m.cfg.Raft.AddNonvoter(ctx, r.ID, v.index); err != nil {
 			return JoinReply{Code: Retry, Reason: err.Error()}
 		}
-		m.log.Info("forming: a server is admitted", "node", r.ID, "name", r.Name, "addr", r.Addr)
+		m.log.Info("forming: a server is admitted", "server", r.ID, "name", r.Name, "addr", r.Addr)
 		if err := m.cfg.State.SetMember(ctx, gossip.Peer{ID: r.ID, Name: r.Name, Addr: r.Addr}); err != nil {
-			m.log.Debug("forming: member not recorded yet", "node", r.ID, "error", err) // tend will
+			m.log.Debug("forming: member not recorded yet", "server", r.ID, "error", err) // tend will
 		}
 	}
 	return JoinReply{Code: a.code, Reason: a.reason}
@@ -169,7 +169,7 @@ func (m *Membership) tend(ctx context.Context) bool {
 		err = m.cfg.State.RemoveMember(ctx, c.forget)
 	case c.promote != "":
 		if err = m.cfg.Raft.Promote(ctx, c.promote, v.index); err == nil {
-			m.log.Info("forming: a server votes now", "node", c.promote)
+			m.log.Info("forming: a server votes now", "server", c.promote)
 		}
 	default:
 		return false

@@ -26,7 +26,7 @@ type Config struct {
 	// Resolve turns an entry of Join into addresses to dial, anew at each try. Nil: entries are addresses.
 	Resolve func(ctx context.Context, hostport string) ([]string, error)
 
-	// OnDialError hears why a stream could not be opened, such as a handshake with another cell. It must not wait or
+	// OnDialError hears why a stream could not be opened, such as a handshake with another cell, or a name in Join be resolved. It must not wait or
 	// call the Gossip. Nil: nobody does.
 	OnDialError func(addr string, err error)
 

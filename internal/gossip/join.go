@@ -85,6 +85,9 @@ func (g *Gossip) targets(limit int) []string {
 		cancel()
 		if err != nil {
 			g.log.Debug("gossip: name not resolved", "join", entry, "error", err)
+			if g.cfg.OnDialError != nil {
+				g.cfg.OnDialError(entry, err)
+			}
 		}
 		for _, a := range addrs {
 			found[a] = true
