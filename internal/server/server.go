@@ -89,14 +89,14 @@ type Server struct {
 	learn  chan struct{} // of one: the members in the state have changed
 	opened chan struct{} // closed when every part has been made
 
-	stop   context.Context // ends when the node begins to stop
-	halt   context.CancelFunc
-	mu     sync.Mutex
-	tasks  sync.WaitGroup // see Go
-	ending bool           // no further tasks
-	err    error          // why it has stopped
-	once   sync.Once
-	done   chan struct{}
+	stop    context.Context // ends when the node begins to stop
+	halt    context.CancelFunc
+	mu      sync.Mutex
+	tasks   sync.WaitGroup // see Go
+	ending  bool           // no further tasks
+	err     error          // why it has stopped
+	done    chan struct{}
+	leaving chan struct{} // of one: the first Shutdown fills it, for good
 }
 
 // LeastTTL is the shortest TTL of a session: a failover, which may take a few election timeouts, must end no session.
@@ -107,6 +107,7 @@ func Start(ctx context.Context, cfg Config) (*Server, error) {
 	s := &Server{
 		cfg: cfg, log: cfg.Logger, trip: failstop.New(), done: make(chan struct{}),
 		own: newOwn(), lead: newLeadership(), learn: make(chan struct{}, 1), opened: make(chan struct{}),
+		leaving: make(chan struct{}, 1),
 	}
 	s.stop, s.halt = context.WithCancel(context.Background())
 	if err := s.open(ctx); err != nil {

@@ -256,10 +256,11 @@ func (x *Session) Close(ctx context.Context) error { return x.close(ctx, ErrSess
 
 func (x *Session) close(ctx context.Context, cause error) error {
 	x.closing.Do(func() {
+		x.srv.sessions.leave(x)
 		live := x.lease.End(cause)
 		x.srv.renewer.Remove(x.id)
 		if !live || !x.srv.Go(x.tellClosed) {
-			close(x.closed)
+			x.left()
 		}
 	})
 	select {
@@ -276,7 +277,7 @@ func (x *Session) close(ctx context.Context, cause error) error {
 }
 
 func (x *Session) tellClosed() {
-	defer close(x.closed)
+	defer x.left()
 	ctx, done := context.WithTimeout(context.Background(), x.ttl)
 	defer done()
 	c := x.author.begin(x.id)
@@ -286,11 +287,18 @@ func (x *Session) tellClosed() {
 	}
 }
 
-// sessions are those that live in this process.
+// left is called when nothing more will be told to the cell.
+func (x *Session) left() {
+	x.srv.sessions.gone(x)
+	close(x.closed)
+}
+
+// sessions are those that live in this process, and those that are closed and of which the cell is being told.
 type sessions struct {
-	mu     sync.Mutex
-	all    map[fsm.SessionID]*Session
-	closed bool
+	mu      sync.Mutex
+	all     map[fsm.SessionID]*Session
+	leaving map[*Session]struct{}
+	closed  bool
 }
 
 func (s *sessions) add(x *Session) bool {
@@ -312,13 +320,34 @@ func (s *sessions) remove(x *Session) {
 	delete(s.all, x.id)
 }
 
-// close lets no further session be added, and returns those that there are.
+// leave keeps a session that is about to end until it is gone.
+func (s *sessions) leave(x *Session) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.leaving == nil {
+		s.leaving = make(map[*Session]struct{})
+	}
+	s.leaving[x] = struct{}{}
+}
+
+func (s *sessions) gone(x *Session) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	delete(s.leaving, x)
+}
+
+// close lets no further session be added, and returns those that there are, the leaving ones too.
 func (s *sessions) close() []*Session {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.closed = true
-	all := make([]*Session, 0, len(s.all))
+	all := make([]*Session, 0, len(s.all)+len(s.leaving))
 	for _, x := range s.all {
+		if _, leaving := s.leaving[x]; !leaving {
+			all = append(all, x)
+		}
+	}
+	for x := range s.leaving {
 		all = append(all, x)
 	}
 	return all

@@ -46,6 +46,13 @@ func (s *Server) Shutdown(ctx context.Context) error {
 // farewell does what a node does before it goes, so that nobody has to wait for its sessions and its leadership to run
 // out. Without a leader nothing can be said, and it does not try for long.
 func (s *Server) farewell(ctx context.Context) error {
+	select {
+	case s.leaving <- struct{}{}:
+	case <-s.stop.Done(): // the first call has done what could be done
+		return nil
+	case <-ctx.Done():
+		return context.Cause(ctx)
+	}
 	if s.stop.Err() != nil {
 		return nil
 	}
@@ -84,10 +91,13 @@ func (s *Server) Close() error {
 // First nobody may act on what this process holds any more; only then anything else is given up. The leases end before
 // raft does, and raft before the disk and the network that it uses. Callers that wait for an answer are let go by stop.
 func (s *Server) end(err error) {
-	s.once.Do(func() {
-		s.mu.Lock()
+	s.mu.Lock()
+	first := !s.ending
+	if first {
 		s.err, s.ending = err, true
-		s.mu.Unlock()
+	}
+	s.mu.Unlock()
+	if first {
 		for _, x := range s.sessions.close() {
 			x.lease.End(ErrClosed)
 		}
@@ -96,7 +106,7 @@ func (s *Server) end(err error) {
 		s.tasks.Wait()
 		s.release()
 		close(s.done)
-	})
+	}
 	<-s.done
 }
 
