@@ -82,7 +82,7 @@ func isEntry(name string) bool {
 	})
 }
 
-// named are the function literals that a statement gives a name to, and the lists and maps of them.
+// named are the function literals that a statement or a field gives a name to, and the lists and maps of them.
 func named(node ast.Node) map[string]ast.Node {
 	literals := make(map[string]ast.Node)
 	give := func(to, value ast.Expr) {
@@ -103,6 +103,10 @@ func named(node ast.Node) map[string]ast.Node {
 			if len(n.Lhs) == len(n.Rhs) {
 				give(n.Lhs[i], value)
 			}
+		}
+	case *ast.KeyValueExpr: // an exported field may be called by other packages
+		if field, ok := n.Key.(*ast.Ident); ok && !field.IsExported() {
+			give(field, n.Value)
 		}
 	case *ast.RangeStmt:
 		if table, ok := n.X.(*ast.Ident); ok && n.Value != nil {
@@ -234,6 +238,10 @@ func (p *testPackage) awake(body ast.Node) []ast.Node {
 			if len(named(n)) > 0 { // a literal that has a name counts where the name is used
 				return false
 			}
+		case *ast.KeyValueExpr:
+			if len(named(n)) > 0 {
+				return false
+			}
 		case *ast.RangeStmt:
 			if len(named(n)) > 0 { // so do those of a table, where the loop uses them
 				ast.Inspect(n.Body, visit)
@@ -283,6 +291,9 @@ func TestSleepRule(t *testing.T) {
 		"from a named table":           {`all := map[string]func(){"": pass}; for _, f := range all { bubble(t, func(t *testing.T) { f() }) }`, 0},
 		"from a table outside":         {`for _, f := range []func(){func() { time.Sleep(1) }} { f() }`, 1},
 		"from a named table outside":   {`all := []func(){pass}; for _, f := range all { f() }`, 1},
+		"from a field in a bubble":     {`x := s{f: func() { time.Sleep(1) }}; bubble(t, func(t *testing.T) { x.f() })`, 0},
+		"from a field outside":         {`x := s{f: func() { time.Sleep(1) }}; x.f()`, 1},
+		"in a field for others":        {`run(s{F: func() { time.Sleep(1) }})`, 1},
 		"in a subtest":                 {`t.Run("", func(t *testing.T) { time.Sleep(1) })`, 1},
 		"in a subtest around a bubble": {`t.Run("", func(t *testing.T) { bubble(t, func(t *testing.T) { pass() }) })`, 0},
 	}
