@@ -80,21 +80,33 @@ func TestConfig_AllBadFieldsAtOnce(t *testing.T) {
 	}
 }
 
-func TestConfig_IsNotWrittenTo(t *testing.T) {
-	cfg := sound()
-	cfg.Join, cfg.Expect = []string{"alone:1", "b:1"}, 2
-	before := cfg
-	join := append([]string(nil), cfg.Join...)
-	n, err := coord.Start(t.Context(), cfg)
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer n.Close()
-	before.Transport, cfg.Transport = nil, nil
-	if !reflect.DeepEqual(cfg, before) || !reflect.DeepEqual(cfg.Join, join) {
-		t.Errorf("%+v", cfg)
-	}
-	cfg.Join[0] = "the caller's own"
+// Start keeps nothing of the caller's Config, and leaves it as it was.
+func TestConfig_IsCopied(t *testing.T) {
+	inEmptyCell(t, 2, nil, func(t *testing.T, c *cell) {
+		cfg := c.config(0)
+		before, join := cfg, append([]string(nil), cfg.Join...)
+		n, err := coord.Start(t.Context(), cfg)
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer n.Close()
+		before.Logger, before.Transport, cfg.Logger, cfg.Transport = nil, nil, nil, nil
+		if !reflect.DeepEqual(cfg, before) || !reflect.DeepEqual(cfg.Join, join) {
+			t.Errorf("%+v", cfg)
+		}
+		cfg.Join[0], cfg.Join[1] = "nowhere:1", "nowhere:2" // the caller's own
+		time.Sleep(10 * time.Second)
+		second := c.config(1)
+		second.Join = c.addrs(1) // it is to be found
+		other, err := coord.Start(t.Context(), second)
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer other.Close()
+		if err := n.WaitReady(c.within(time.Minute)); err != nil {
+			t.Error(err)
+		}
+	})
 }
 
 // Every argument of a call that is bad in some way, and what the error must say of it.

@@ -243,6 +243,24 @@ func TestForming_EverybodyMoves(t *testing.T) {
 	})
 }
 
+// Servers that have met find each other again by what they know, with a Join that names nobody.
+func TestForming_JoinIsOutdated(t *testing.T) {
+	outdated := false
+	tune := func(_ int, cfg *coord.Config) {
+		if outdated {
+			cfg.Join = []string{"nowhere:1"}
+		}
+	}
+	inTunedCell(t, 3, tune, func(t *testing.T, c *cell) {
+		time.Sleep(5 * time.Second) // the addresses are on the disks
+		outdated = true
+		c.killAll()
+		c.startAll()
+		c.ready()
+		c.sameCell()
+	})
+}
+
 // A server with state never forms a cell: not alone, and not with new ones.
 func TestForming_StateNeverBootstraps(t *testing.T) {
 	inEmptyCell(t, 3, nil, func(t *testing.T, c *cell) {

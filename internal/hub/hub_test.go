@@ -148,8 +148,13 @@ func TestG9_StateIsReplaced(t *testing.T) {
 		}
 		near := w.Clone()
 		w.replace(behind)
-		w.replace(near)
-		w.expect(plain, "a=2", "a=3", "a=4", "a=5", nothing)
+		begin := time.Now()
+		time.AfterFunc(300*time.Millisecond, func() { w.replace(near) })
+		w.expect(plain, "a=2")
+		if d := time.Since(begin); d != 300*time.Millisecond {
+			t.Errorf("woken after %v", d)
+		}
+		w.expect(plain, "a=3", "a=4", "a=5", nothing)
 		w.expect(snap, "a=2", "a=3", "a=4", "a=5", nothing)
 		for i := 6; i <= 30; i++ {
 			w.put("a", fmt.Sprint(i))
