@@ -34,6 +34,8 @@ func layers() []layer {
 		{"internal/wire", []string{"fsm"},
 			"the codec encodes the state machine's types and sends nothing"},
 		{"internal/lint", nil, "it reads the source, it does not run it"},
+		{"internal/bench", []string{".", "fsm", "transport", "internal"},
+			"it measures what programs see, in programs of its own"},
 		{"internal", []string{"fsm", "transport", "fence", "internal"},
 			"what the package is made of must not depend on its public face"},
 		{".", []string{"fsm", "transport", "fence", "internal"},
