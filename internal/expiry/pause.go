@@ -28,9 +28,9 @@ func (p *pauses) look(now time.Duration) {
 
 // deadline is when a session expires unless it is renewed.
 //
-// The pauses since its last renewal are added, so that a pause costs no session any of its time; one TTL at most, for a
-// leader that pauses all the time would otherwise keep the dead for ever. Renewals sent meanwhile still wait in the
-// sockets: to read them there is as much time as the pause took, again one TTL at most.
+// The pauses since its last renewal are added, so that a pause costs no session any of its time, one TTL at most. Renewals
+// sent meanwhile still wait in the sockets: to read them there is as much time as the last pause took, again one TTL at
+// most. A leader that goes on pausing for longer than it runs expires nobody: it cannot tell who is dead.
 func (p *pauses) deadline(s *session) time.Duration {
 	d := s.renewed + s.ttl
 	if paused := p.total - s.paused; paused > 0 {

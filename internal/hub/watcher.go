@@ -11,8 +11,9 @@ import (
 )
 
 const (
-	scanMost = 512 // events looked at under one read lock
-	partMost = 512 // keys in one part of a snapshot
+	scanMost  = 512     // events looked at under one read lock
+	queueMost = 1 << 20 // bytes of events queued under one read lock, but for a single larger revision
+	partMost  = 512     // keys in one part of a snapshot
 )
 
 // Options say what a Watcher reads.
@@ -161,15 +162,15 @@ func (w *Watcher) read() (more bool, err error) {
 		if w.next > s.Revision() { // nothing new; or a state that has not come as far yet
 			return
 		}
-		seen := 0
+		seen, bytes := 0, 0
 		for e := range s.Events(w.next) {
-			if seen >= scanMost && e.Revision > w.next-1 {
+			if (seen >= scanMost || bytes >= queueMost) && e.Revision > w.next-1 {
 				more = true
 				return
 			}
 			seen++
 			w.next = e.Revision + 1
-			w.add(e)
+			bytes += w.add(e)
 		}
 		w.next = s.Revision() + 1
 	})
@@ -183,10 +184,10 @@ func (w *Watcher) read() (more bool, err error) {
 	return false, nil
 }
 
-// add queues an event that matches. All events of a revision go into one batch.
-func (w *Watcher) add(e fsm.Event) {
+// add queues an event that matches, and returns its size. All events of a revision go into one batch.
+func (w *Watcher) add(e fsm.Event) (size int) {
 	if !w.matches(e.Key) {
-		return
+		return 0
 	}
 	e.Value = bytes.Clone(e.Value)
 	if w.opts.Previous {
@@ -194,11 +195,13 @@ func (w *Watcher) add(e fsm.Event) {
 	} else {
 		e.Previous = nil
 	}
+	size = len(e.Key) + len(e.Value) + len(e.Previous)
 	if n := len(w.queue); n > 0 && w.queue[n-1].Revision == e.Revision {
 		w.queue[n-1].Events = append(w.queue[n-1].Events, e)
-		return
+		return size
 	}
 	w.queue = append(w.queue, Batch{Revision: e.Revision, Events: []fsm.Event{e}})
+	return size
 }
 
 func (w *Watcher) matches(key string) bool {

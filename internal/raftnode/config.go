@@ -51,6 +51,10 @@ type Config struct {
 	// The two never overlap. Neither may block or call a method of Node that waits. Both may be nil.
 	Activated, Deactivated func(term uint64)
 
+	// Now is the clock by which the age of evidence is told: one that counts the time while the machine sleeps, or what is
+	// hours old would pass for fresh on waking. nil: one that does not.
+	Now func() time.Duration
+
 	Logger *slog.Logger // nil: silent
 }
 

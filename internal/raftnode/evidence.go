@@ -20,6 +20,7 @@ const gatherTime = 10 * time.Millisecond
 type evidence struct {
 	self          raft.ServerID
 	configuration func() raft.Configuration // raft's latest, committed or not
+	clock         func() time.Duration      // Config.Now
 
 	stamps atomic.Uint64 // the last stamp given to an AppendEntries
 	seen   atomic.Uint64 // the highest term in any AppendEntries sent and any answer to one
@@ -35,10 +36,10 @@ type evidence struct {
 	urgent, soon chan struct{} // wake the verifier; capacity 1
 }
 
-// stamp is the moment an AppendEntries left: a number for order, a time for people.
+// stamp is the moment an AppendEntries left: a number for order, a reading of the clock for the age of evidence.
 type stamp struct {
 	n    uint64
-	sent time.Time
+	sent time.Duration
 }
 
 // peer is what the answers of one server in the current term have shown.
@@ -53,13 +54,20 @@ func newEvidence(self string, configuration func() raft.Configuration) *evidence
 		self:          raft.ServerID(self),
 		configuration: configuration,
 		peers:         make(map[raft.ServerID]peer),
+		clock:         sinceNow(),
 		urgent:        make(chan struct{}, 1),
 		soon:          make(chan struct{}, 1),
 	}
 }
 
+// sinceNow is a clock for where none is given. It stands still while the machine sleeps.
+func sinceNow() func() time.Duration {
+	began := time.Now()
+	return func() time.Duration { return time.Since(began) }
+}
+
 // next stamps an AppendEntries. It is called before the request is handed to the network.
-func (e *evidence) next() stamp { return stamp{n: e.stamps.Add(1), sent: time.Now()} }
+func (e *evidence) next() stamp { return stamp{n: e.stamps.Add(1), sent: e.clock()} }
 
 // now is the least stamp that an AppendEntries sent from now on will carry.
 func (e *evidence) now() uint64 { return e.stamps.Load() + 1 }
@@ -127,7 +135,7 @@ func (e *evidence) confirm() {
 		switch {
 		case s.Suffrage != raft.Voter:
 		case s.ID == e.self:
-			answers = append(answers, stamp{n: math.MaxUint64, sent: time.Now()})
+			answers = append(answers, stamp{n: math.MaxUint64, sent: e.clock()})
 		default:
 			answers = append(answers, e.peers[s.ID].answered)
 		}
@@ -151,7 +159,7 @@ func (e *evidence) confirm() {
 	}
 	if c.n > e.confirmed.n {
 		e.confirmed = c
-	} else if c.n == e.confirmed.n && c.sent.After(e.confirmed.sent) {
+	} else if c.n == e.confirmed.n && c.sent > e.confirmed.sent {
 		e.confirmed.sent = c.sent
 	}
 	if e.active == e.term {
@@ -225,10 +233,10 @@ func (e *evidence) age() time.Duration {
 	if e.active != 0 {
 		e.confirm()
 	}
-	if e.confirmed.sent.IsZero() {
+	if e.confirmed.n == 0 {
 		return -1
 	}
-	return time.Since(e.confirmed.sent)
+	return e.clock() - e.confirmed.sent
 }
 
 // snapshot copies what is known of each server in the current term.

@@ -418,3 +418,30 @@ func (f *fakeFuture) Error() error                          { return f.err }
 func (f *fakeFuture) Start() time.Time                      { return time.Time{} }
 func (f *fakeFuture) Request() *raft.AppendEntriesRequest   { return f.req }
 func (f *fakeFuture) Response() *raft.AppendEntriesResponse { return f.resp }
+
+// TestG9_EvidenceAgesWhileTheMachineSleeps: the age goes by the clock that is given, not by Go's, which stands still.
+func TestG9_EvidenceAgesWhileTheMachineSleeps(t *testing.T) {
+	var slept time.Duration
+	clock := sinceNow()
+	e := newEvidence("self", func() raft.Configuration {
+		return raft.Configuration{Servers: []raft.Server{{ID: "self"}, {ID: "b"}, {ID: "c"}}}
+	})
+	e.clock = func() time.Duration { return clock() + slept }
+	if age := e.age(); age >= 0 {
+		t.Fatalf("before any evidence: %v", age)
+	}
+	e.answered("b", 1, e.next(), 0)
+	slept = time.Hour
+	if age := e.age(); age < time.Hour {
+		t.Errorf("after an hour of sleep: %v", age)
+	}
+	in := &inbound{clock: e.clock}
+	if silence := in.silence(); silence >= 0 {
+		t.Fatalf("before the leader was heard: %v", silence)
+	}
+	in.hear()
+	slept += time.Hour
+	if silence := in.silence(); silence < time.Hour {
+		t.Errorf("an hour after the leader was heard: %v", silence)
+	}
+}

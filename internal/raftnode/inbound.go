@@ -34,8 +34,8 @@ type inbound struct {
 	injected chan raft.RPC // from this node itself
 	stop     chan struct{}
 	snapshot snapshotLoop
-	began    time.Time
-	heard    atomic.Int64 // when the leader was last heard, in nanoseconds since began; 0: never
+	clock    func() time.Duration
+	heard    atomic.Int64 // when the leader was last heard, by clock, plus 1; 0: never
 
 	queue     []raft.RPC
 	heartbeat raft.RPC // the latest one answered here that raft has not seen yet; Command is nil if there is none
@@ -51,7 +51,7 @@ func newInbound(id string, sw *failstop.Switch, source <-chan raft.RPC, r func()
 		toRaft:   make(chan raft.RPC),
 		injected: make(chan raft.RPC),
 		stop:     make(chan struct{}),
-		began:    time.Now(),
+		clock:    sinceNow(),
 	}
 }
 
@@ -240,7 +240,7 @@ func (in *inbound) resign(term uint64) {
 }
 
 // hear notes that the leader of the present term was heard.
-func (in *inbound) hear() { in.heard.Store(int64(time.Since(in.began))) }
+func (in *inbound) hear() { in.heard.Store(max(int64(in.clock()), 0) + 1) }
 
 // silence is how long ago that was; negative if it never was. Raft's LastContact also counts votes, and the moment at
 // which a leader gave up.
@@ -249,7 +249,7 @@ func (in *inbound) silence() time.Duration {
 	if at == 0 {
 		return -1
 	}
-	return time.Since(in.began) - time.Duration(at)
+	return in.clock() - time.Duration(at-1)
 }
 
 func (in *inbound) header() raft.RPCHeader {

@@ -59,6 +59,9 @@ func Open(cfg Config) (*Node, error) {
 	n.machine = newMachine(n)
 	n.evidence = newEvidence(cfg.ID, n.latest)
 	n.network = n.openNetwork()
+	if cfg.Now != nil {
+		n.evidence.clock, n.inbound.clock = cfg.Now, cfg.Now
+	}
 	r, err := newRaft(cfg, n.machine, n.network)
 	if err != nil {
 		n.closeNetwork()

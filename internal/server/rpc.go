@@ -127,6 +127,9 @@ func (s *Server) servePropose(ctx context.Context, req *calls.Request) {
 	g.stop = context.AfterFunc(ctx, func() { s.leave(g, io.EOF) })
 	g.mu.Unlock()
 	s.guests.add(g)
+	if g.gone() { // before it was added
+		s.guests.remove(g)
+	}
 	var refused []wire.Refusal
 	for _, cmd := range m.Commands {
 		key, ok := keyOf(cmd)
@@ -181,6 +184,12 @@ func (s *Server) answer(g *guest, n int, m wire.ProposeReply) {
 	g.req.Reply(m.Append(nil))
 	g.stop()
 	s.guests.remove(g)
+}
+
+func (g *guest) gone() bool {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	return g.over
 }
 
 // leave sends one guest away.

@@ -176,7 +176,7 @@ func (s *Server) open(ctx context.Context) error {
 		Machine: machine{s.replica, s.opened}, Switch: s.trip,
 		ElectionTimeout: s.cfg.ElectionTimeout, CommitTimeout: commitTimeout,
 		SnapshotThreshold: threshold, TrailingLogs: threshold,
-		TermStart: s.termStart, Activated: s.activated, Deactivated: s.deactivated, Logger: s.log,
+		TermStart: s.termStart, Activated: s.activated, Deactivated: s.deactivated, Now: s.now, Logger: s.log,
 	})
 	if err != nil {
 		return err
