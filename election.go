@@ -122,7 +122,7 @@ func (n *Node) Observe(ctx context.Context, election string) (*Observer, error) 
 		return nil, wrap(err, "observe %q", election)
 	}
 	o := &Observer{election: election, changes: make(chan Leader, 1)}
-	ctx = o.open(ctx)
+	ctx = o.open(ctx, n)
 	if !n.srv.Go(func() { o.run(ctx, n.srv.Hub().Observe(election)) }) {
 		o.stop(errFeedClosed)
 		return nil, wrap(ErrClosed, "observe %q", election)

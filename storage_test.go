@@ -167,9 +167,7 @@ func (c *cell) failsAndOthersGoOn(victim int, d *badDisk, fault storageFault) {
 	}
 	for range watch.Batches() {
 	}
-	if !errors.Is(watch.Err(), coord.ErrClosed) {
-		t.Errorf("a Watch: %v", watch.Err())
-	}
+	closedBecause("a Watch", watch.Err())
 	_, err := n.Get(c.within(time.Minute), "k")
 	closedBecause("a later Get", err)
 	if err := n.WaitReady(c.within(time.Minute)); err == nil || !strings.Contains(err.Error(), fault.says) {

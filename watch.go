@@ -84,7 +84,6 @@ type Watch struct {
 	feed
 	key     string
 	batches chan Batch
-	node    *Node
 }
 
 // Watch watches one key, or with Prefix many. Unlike other calls it lives as long as ctx. It begins no earlier than
@@ -115,8 +114,8 @@ func (n *Node) watch(ctx context.Context, key string, opts []WatchOption) (*Watc
 	if err != nil {
 		return nil, watchError(err)
 	}
-	w := &Watch{key: key, batches: make(chan Batch), node: n}
-	ctx = w.open(ctx)
+	w := &Watch{key: key, batches: make(chan Batch)}
+	ctx = w.open(ctx, n)
 	if !n.srv.Go(func() { w.run(ctx, from) }) {
 		w.stop(errFeedClosed)
 		return nil, ErrClosed
@@ -221,6 +220,7 @@ var errFeedClosed = errors.New("closed by its reader")
 
 // feed is the life of a Watch or an Observer: a goroutine that its reader can end, and that says why it has ended.
 type feed struct {
+	node *Node
 	stop context.CancelCauseFunc
 	done chan struct{}
 
@@ -229,7 +229,8 @@ type feed struct {
 }
 
 // open begins the feed's life within ctx's.
-func (f *feed) open(ctx context.Context) context.Context {
+func (f *feed) open(ctx context.Context, n *Node) context.Context {
+	f.node = n
 	ctx, f.stop = context.WithCancelCause(ctx)
 	f.done = make(chan struct{})
 	return ctx
@@ -239,6 +240,9 @@ func (f *feed) open(ctx context.Context) context.Context {
 func (f *feed) fail(err error) {
 	if errors.Is(err, errFeedClosed) {
 		return
+	}
+	if errors.Is(err, hub.ErrClosed) {
+		err = f.node.srv.Stopped()
 	}
 	f.mu.Lock()
 	defer f.mu.Unlock()

@@ -114,7 +114,7 @@ func (s *Server) pause(ctx context.Context, r *request, rt route, try int) error
 func (s *Server) ended(ctx context.Context, r *request) error {
 	select {
 	case <-s.stop.Done():
-		return s.stopped()
+		return s.Stopped()
 	default:
 	}
 	select {

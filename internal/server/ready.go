@@ -15,6 +15,9 @@ import (
 // as this server can tell.
 func (s *Server) Ready(ctx context.Context) error {
 	err := s.Fresh(ctx)
+	if err == nil {
+		s.caughtUp.Store(true) // not later than Ready returns
+	}
 	if errors.Is(err, ErrNoLeader) {
 		return fmt.Errorf("%w: %s", err, s.obstacle())
 	}

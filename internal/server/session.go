@@ -373,7 +373,7 @@ func (s *Server) enter(ctx context.Context, places chan<- struct{}) error {
 	case <-ctx.Done():
 		return s.gaveUp(cancel.Reason(ctx), false, s.route().leader != "")
 	case <-s.stop.Done():
-		return s.stopped()
+		return s.Stopped()
 	}
 }
 

@@ -26,8 +26,8 @@ func (s *Server) Err() error {
 	}
 }
 
-// stopped is the error of a call that finds the node stopping.
-func (s *Server) stopped() error {
+// Stopped is the error of a call that finds the node stopping: ErrClosed, with the reason if there is another one.
+func (s *Server) Stopped() error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if s.err != nil && !errors.Is(s.err, ErrClosed) {
