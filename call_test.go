@@ -167,25 +167,36 @@ func TestMaxWait_WithoutALeader(t *testing.T) {
 
 // What lies in the log before a node has caught up is no news.
 func TestHooks_BeginWithThePresent(t *testing.T) {
+	var mu sync.Mutex
 	var told []coord.Token
 	hooks := func(_ int, cfg *coord.Config) {
-		cfg.Hooks.Granted = func(g coord.GrantInfo) { told = append(told, g.Token) }
+		cfg.Hooks.Granted = func(g coord.GrantInfo) {
+			mu.Lock()
+			defer mu.Unlock()
+			told = append(told, g.Token)
+		}
+	}
+	taken := func() []coord.Token {
+		mu.Lock()
+		defer mu.Unlock()
+		out := told
+		told = nil
+		return out
 	}
 	inTunedCell(t, 1, hooks, func(t *testing.T, c *cell) {
 		s := c.session(0)
 		old := c.lock(s, "old")
 		time.Sleep(time.Second)
-		if len(told) != 1 || told[0] != old.Token() {
-			t.Fatalf("told of %v", told)
+		if got := taken(); len(got) != 1 || got[0] != old.Token() {
+			t.Fatalf("told of %v", got)
 		}
 		c.kill(0)
-		told = nil
 		c.start(0)
 		c.ready()
 		l := c.lock(c.session(0), "new")
 		time.Sleep(time.Second)
-		if len(told) != 1 || told[0] != l.Token() {
-			t.Errorf("told of %v, want %v", told, l.Token())
+		if got := taken(); len(got) != 1 || got[0] != l.Token() {
+			t.Errorf("told of %v, want %v", got, l.Token())
 		}
 	})
 }
