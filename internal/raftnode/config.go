@@ -82,6 +82,7 @@ const (
 	defaultLogs             = 65_536 // SnapshotThreshold and TrailingLogs
 	maxAppendEntries        = 512    // entries in one AppendEntries, and proposals in one write of the log
 	maxPooledStreams        = 3      // idle streams kept for each peer
+	logsCached              = 64     // newest entries kept in memory: the leader reads each one again for each follower
 )
 
 // withDefaults fills in what was left zero and reports everything that cannot work.

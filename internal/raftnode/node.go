@@ -83,7 +83,13 @@ func newRaft(cfg Config, fsm raft.FSM, t raft.Transport) (r *raft.Raft, err erro
 			r, err = nil, fmt.Errorf("%v", p)
 		}
 	}()
-	return raft.NewRaft(cfg.raftConfig(), fsm, cfg.Logs, cfg.Stable, cfg.Snapshots, t)
+	// What is in the cache was stored before: it gets there when the store has returned without an error, and leaves with
+	// the next truncation. Of a store that has failed, and says nil for ever after, nothing leaves this node any more.
+	logs, err := raft.NewLogCache(logsCached, cfg.Logs)
+	if err != nil {
+		return nil, err
+	}
+	return raft.NewRaft(cfg.raftConfig(), fsm, logs, cfg.Stable, cfg.Snapshots, t)
 }
 
 func (n *Node) openNetwork() *transport {
