@@ -16,10 +16,8 @@ import (
 // are not renewed, hands on what they held, and looks after the members and the agreement of the replicas.
 type leadership struct {
 	mu     sync.Mutex
-	term   uint64
-	ctx    context.Context // of the running term
-	cancel context.CancelFunc
-	work   chan struct{} // of one: something may be left to reap, or a hold to end
+	cancel context.CancelFunc // ends what the running term does
+	work   chan struct{}      // of one: something may be left to reap, or a hold to end
 	hashes chan fsm.Check
 
 	members *forming.Membership // of the running term
@@ -36,7 +34,7 @@ func (s *Server) activated(term uint64) {
 	s.replica.View(func(state *fsm.State) { s.expiry.Start(term, ttls(state)) })
 	ctx, end := context.WithCancel(s.stop)
 	s.lead.mu.Lock()
-	s.lead.term, s.lead.ctx, s.lead.cancel = term, ctx, end
+	s.lead.cancel = end
 	s.lead.mu.Unlock()
 	s.poke()
 	if !s.Go(func() { s.runTerm(ctx, term) }) {
@@ -52,7 +50,6 @@ func (s *Server) deactivated(term uint64) {
 	if s.lead.cancel != nil {
 		s.lead.cancel()
 	}
-	s.lead.term = 0
 	s.lead.mu.Unlock()
 	s.guests.dismiss()
 	s.log.Info("leading no more", "term", term)

@@ -24,7 +24,7 @@ func (s *Server) Fresh(ctx context.Context) error {
 		case rt.local:
 			index, err = s.raft.ReadIndex(ctx)
 		case rt.leader != "":
-			index, err = s.rounds.join(ctx, s, rt.leader)
+			index, err = s.rounds.join(ctx, s)
 		}
 		if err == nil {
 			err = s.raft.WaitApplied(ctx, index)
@@ -61,12 +61,12 @@ type indexAnswer struct {
 	err   error
 }
 
-func (r *rounds) join(ctx context.Context, s *Server, leader string) (uint64, error) {
+func (r *rounds) join(ctx context.Context, s *Server) (uint64, error) {
 	ch := make(chan indexAnswer, 1)
 	r.mu.Lock()
 	r.waiting = append(r.waiting, ch)
 	if !r.flying {
-		if !s.Go(func() { r.run(s, leader) }) {
+		if !s.Go(func() { r.run(s) }) {
 			r.mu.Unlock()
 			return 0, errClosing
 		}
@@ -81,8 +81,8 @@ func (r *rounds) join(ctx context.Context, s *Server, leader string) (uint64, er
 	}
 }
 
-// run asks for as long as somebody waits.
-func (r *rounds) run(s *Server, leader string) {
+// run asks whoever leads, for as long as somebody waits.
+func (r *rounds) run(s *Server) {
 	for {
 		r.mu.Lock()
 		waiting := r.waiting
@@ -94,15 +94,10 @@ func (r *rounds) run(s *Server, leader string) {
 		}
 		r.mu.Unlock()
 		ctx, done := context.WithTimeout(s.stop, s.cfg.ElectionTimeout)
-		index, err := s.askReadIndex(ctx, leader)
+		index, err := s.askReadIndex(ctx, s.leader())
 		done()
 		for _, ch := range waiting {
 			ch <- indexAnswer{index, err}
-		}
-		if err != nil {
-			if l, _ := s.raft.Leader(); l != "" {
-				leader = l
-			}
 		}
 	}
 }

@@ -99,7 +99,7 @@ type Server struct {
 	leaving chan struct{} // of one: the first Shutdown fills it, for good
 }
 
-// LeastTTL is the shortest TTL of a session: a failover, which may take a few election timeouts, must end no session.
+// LeastTTL is the shortest TTL of a session: a failover takes a few election timeouts, and should hardly ever end a session.
 func LeastTTL(election time.Duration) time.Duration { return max(time.Second, 4*election) }
 
 // Start opens the directory and the port, and goes on to find, form or join the cell in the background.
