@@ -36,6 +36,8 @@ func layers() []layer {
 		{"internal/lint", nil, "it reads the source, it does not run it"},
 		{"internal/bench", []string{".", "fsm", "transport", "internal"},
 			"it measures what programs see, in programs of its own"},
+		{"internal/load", []string{".", "fence", "internal"},
+			"its clients use the cell as programs do, through the public API"},
 		{"internal", []string{"fsm", "transport", "fence", "internal"},
 			"what the package is made of must not depend on its public face"},
 		{".", []string{"fsm", "transport", "fence", "internal"},
