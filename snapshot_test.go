@@ -41,7 +41,7 @@ func TestG9_WatchOverAnInstalledSnapshot(t *testing.T) {
 				cfg.Logger = slog.New(hearing{slog.DiscardHandler, "installed remote snapshot", &installed})
 			}
 			inEmptyCell(t, 3, tune, func(t *testing.T, c *cell) {
-				c.lab.SetSnapshotThreshold(50)
+				c.lab.SetSnapshots(50, 0)
 				for i := range 3 {
 					c.start(i)
 				}

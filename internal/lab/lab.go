@@ -6,6 +6,8 @@ import (
 	"sync"
 	"time"
 
+	"github.com/coordcell/coord/fsm"
+	"github.com/coordcell/coord/internal/raftnode"
 	"github.com/coordcell/coord/internal/store"
 	"github.com/coordcell/coord/transport"
 )
@@ -19,6 +21,9 @@ type Lab struct {
 	mu         sync.Mutex
 	checkEvery uint64
 	threshold  uint64
+	interval   time.Duration
+	observer   func(addr string) raftnode.Observer
+	states     map[string]func() *fsm.State
 	disks      map[string]*store.Disk
 	faults     map[string]store.Faults
 }
@@ -28,7 +33,7 @@ type Lab struct {
 func New(commitTimeout time.Duration) *Lab {
 	return &Lab{
 		Memory: transport.NewMemory(), commitTimeout: commitTimeout,
-		disks: make(map[string]*store.Disk), faults: make(map[string]store.Faults),
+		disks: make(map[string]*store.Disk), faults: make(map[string]store.Faults), states: make(map[string]func() *fsm.State),
 	}
 }
 
@@ -70,19 +75,20 @@ func (l *Lab) Faults(addr string) store.Faults {
 	return l.faults[addr]
 }
 
-// SetSnapshotThreshold makes servers that are started from now on compact their logs after so many entries, so that a
-// test can make one fall behind them; 0 is production's.
-func (l *Lab) SetSnapshotThreshold(entries uint64) {
+// SetSnapshots makes servers that are started from now on look every interval, stretched at random up to twice, whether
+// so many entries have come since the last snapshot; then they take one, and keep so many entries behind it. 0 is
+// production's.
+func (l *Lab) SetSnapshots(threshold uint64, interval time.Duration) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	l.threshold = entries
+	l.threshold, l.interval = threshold, interval
 }
 
-// SnapshotThreshold is raft's, and its TrailingLogs.
-func (l *Lab) SnapshotThreshold() uint64 {
+// Snapshots are raft's SnapshotThreshold, also its TrailingLogs, and its SnapshotInterval.
+func (l *Lab) Snapshots() (threshold uint64, interval time.Duration) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	return l.threshold
+	return l.threshold, l.interval
 }
 
 // CommitTimeout is raft's.
@@ -100,4 +106,39 @@ func (l *Lab) CheckEvery() uint64 {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	return l.checkEvery
+}
+
+// SetObserver has the servers that are started from now on observed.
+func (l *Lab) SetObserver(of func(addr string) raftnode.Observer) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.observer = of
+}
+
+// Observer is who observes the server at addr; nil: nobody.
+func (l *Lab) Observer(addr string) raftnode.Observer {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if l.observer == nil {
+		return nil
+	}
+	return l.observer(addr)
+}
+
+// Opened is called by a server that starts: state is a copy of its replica at the moment of the call.
+func (l *Lab) Opened(addr string, state func() *fsm.State) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.states[addr] = state
+}
+
+// State is the replica of the server that was started at addr last; nil: none was.
+func (l *Lab) State(addr string) *fsm.State {
+	l.mu.Lock()
+	state := l.states[addr]
+	l.mu.Unlock()
+	if state == nil {
+		return nil
+	}
+	return state()
 }

@@ -55,7 +55,8 @@ type Config struct {
 	// hours old would pass for fresh on waking. nil: one that does not.
 	Now func() time.Duration
 
-	Logger *slog.Logger // nil: silent
+	Logger   *slog.Logger // nil: silent
+	Observer Observer     // nil: nobody
 }
 
 // Machine is the replicated state. All its methods are called on raft's one FSM goroutine, except that the first

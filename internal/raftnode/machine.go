@@ -46,6 +46,9 @@ func (m *machine) Apply(l *raft.Log) any {
 		m.n.termStarted(*started, l.Term)
 	}
 	m.advance(l.Index, l.Term, nil)
+	if o := m.n.cfg.Observer; o != nil {
+		o.Applied(l.Index, l.Term, l.Data)
+	}
 	return nil
 }
 
@@ -105,6 +108,9 @@ func (m *machine) Restore(r io.ReadCloser) error {
 	defer m.mu.Unlock()
 	m.index, m.term, m.configuration, m.confIndex = h.index, h.term, h.configuration, h.confIndex
 	m.waits.reached(m.index)
+	if o := m.n.cfg.Observer; o != nil {
+		o.Restored(m.index)
+	}
 	return nil
 }
 

@@ -112,6 +112,7 @@ func (n *Node) openNetwork() *transport {
 		evidence:   n.evidence,
 		inbound:    n.inbound,
 		superseded: n.kick,
+		observer:   n.cfg.Observer,
 	}
 }
 

@@ -20,6 +20,7 @@ type transport struct {
 	sw       *failstop.Switch
 	evidence *evidence
 	inbound  *inbound
+	observer Observer // nil: nobody
 	// superseded is called when an AppendEntries or its answer shows a term above every one seen before.
 	superseded func()
 }
@@ -103,7 +104,9 @@ func (t *transport) stamp(req *raft.AppendEntriesRequest) (*raft.AppendEntriesRe
 	if t.evidence.see(req.Term) {
 		t.superseded()
 	}
-	return clampCommit(req), t.evidence.next(), nil
+	req = clampCommit(req)
+	t.seen(req)
+	return req, t.evidence.next(), nil
 }
 
 // answered takes in an answer that came without error. Only one of the request's own term is evidence, whether it

@@ -44,14 +44,16 @@ type Config struct {
 }
 
 // laboratory is a Network that decides more than the network: in tests, what an InMemory server keeps its things in, so
-// that it can be started again, how that fails, raft's CommitTimeout, after how many entries it compacts its log, and how
-// often the replicas are compared.
+// that it can be started again, how that fails, raft's CommitTimeout, when it compacts its log, and how often the
+// replicas are compared. And it sees more: what a server sends and applies, and its state.
 type laboratory interface {
 	Disk(listen string) *store.Disk
 	Faults(listen string) store.Faults
 	CommitTimeout() time.Duration
-	SnapshotThreshold() uint64
+	Snapshots() (threshold uint64, interval time.Duration)
 	CheckEvery() uint64
+	Observer(listen string) raftnode.Observer
+	Opened(listen string, state func() *fsm.State)
 }
 
 // Server is one node. All methods may be called concurrently.
@@ -150,13 +152,22 @@ func (s *Server) open(ctx context.Context) error {
 	replicaConfig := replica.Config{
 		Applied: s.applied, Restored: s.restored, Hashed: s.hashed, Mismatch: s.mismatch, Now: s.now,
 	}
-	var commitTimeout time.Duration // 0: the default, as for the next
-	var threshold uint64
-	if lab, ok := s.cfg.Network.(laboratory); ok {
-		commitTimeout, threshold = lab.CommitTimeout(), lab.SnapshotThreshold()
+	raftConfig := raftnode.Config{
+		ID: s.id, Logs: s.store.Logs(), Stable: s.store.Stable(), Snapshots: s.store.Snapshots(), Switch: s.trip,
+		ElectionTimeout: s.cfg.ElectionTimeout,
+		TermStart:       s.termStart, Activated: s.activated, Deactivated: s.deactivated, Now: s.now, Logger: s.log,
+	}
+	lab, inLab := s.cfg.Network.(laboratory)
+	if inLab {
 		replicaConfig.CheckEvery = lab.CheckEvery()
+		raftConfig.CommitTimeout, raftConfig.Observer = lab.CommitTimeout(), lab.Observer(s.cfg.Listen)
+		raftConfig.SnapshotThreshold, raftConfig.SnapshotInterval = lab.Snapshots()
+		raftConfig.TrailingLogs = raftConfig.SnapshotThreshold
 	}
 	s.replica = replica.New(replicaConfig)
+	if inLab {
+		lab.Opened(s.cfg.Listen, s.replica.Clone)
+	}
 	s.hub = hub.New(hub.Config{
 		Source: s.replica, Fresh: s.EvidenceAge,
 		StaleAfter: 2 * s.cfg.ElectionTimeout, Progress: min(500*time.Millisecond, s.cfg.ElectionTimeout),
@@ -170,14 +181,9 @@ func (s *Server) open(ctx context.Context) error {
 	if err := s.openForming(); err != nil {
 		return err
 	}
-	s.raft, err = raftnode.Open(raftnode.Config{
-		ID: s.id, Streams: raftnode.Streams(s.id, s.ports.raft(s.gossip.Lookup)),
-		Logs: s.store.Logs(), Stable: s.store.Stable(), Snapshots: s.store.Snapshots(),
-		Machine: machine{s.replica, s.opened}, Switch: s.trip,
-		ElectionTimeout: s.cfg.ElectionTimeout, CommitTimeout: commitTimeout,
-		SnapshotThreshold: threshold, TrailingLogs: threshold,
-		TermStart: s.termStart, Activated: s.activated, Deactivated: s.deactivated, Now: s.now, Logger: s.log,
-	})
+	raftConfig.Streams = raftnode.Streams(s.id, s.ports.raft(s.gossip.Lookup))
+	raftConfig.Machine = machine{s.replica, s.opened}
+	s.raft, err = raftnode.Open(raftConfig)
 	if err != nil {
 		return err
 	}
