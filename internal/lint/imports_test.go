@@ -98,6 +98,8 @@ func owners() []owner {
 			"copy on write is safe only where values are never changed in place, which the state machine sees to"},
 		{"go.etcd.io/bbolt", []string{"internal/store", "internal/bench"},
 			"the store is a seam: everybody else sees its interfaces"},
+		{"github.com/anishathalye/porcupine", []string{"internal/history"},
+			"the checks of recorded runs: nothing that an importer links may need it"},
 		{"golang.org/x/sys", []string{"transport", "internal/store"},
 			"system calls are the business of the two ends, clock and disk"},
 	}
