@@ -19,31 +19,21 @@ func (v Violation) String() string { return fmt.Sprintf("%s at %v: %s", v.Guaran
 
 // Report is what came of a history.
 type Report struct {
-	Violations []Violation // by time
-	More       int         // how many others there were, of guarantees that have mostEach in Violations already
+	Violations []Violation // by time; the last one says how many more there are than are told
 
 	// A check of nothing finds nothing: how much there was to be checked.
 	Ops, Grants, Changes, Batches int
 	Partitions                    int      // names whose calls were looked at for linearizability
-	Undecided                     []string // of these, the ones given up because the search took too many steps
+	Undecided                     int      // of these, those that were given up because the search took too many steps
+	GivenUp                       []string // which
 }
 
 // mostEach bounds the violations that are told of one guarantee: one fault mostly breaks it many times.
 const mostEach = 20
 
-// Verify returns what a history shows to be broken, sorted by time: nothing if all is well. The history must begin with
-// an empty cell, and must hold every change of the locks, elections and keys that occur in it.
-func Verify(h *History) []Violation {
-	r := Examine(h)
-	if r.More > 0 {
-		last := r.Violations[len(r.Violations)-1]
-		r.Violations = append(r.Violations, Violation{last.Guarantee, fmt.Sprintf("and %d more violations", r.More), last.At})
-	}
-	return r.Violations
-}
-
-// Examine is Verify with figures.
-func Examine(h *History) Report {
+// Verify returns what a history shows to be broken. The history must begin with an empty cell, and must hold every
+// change of the locks, elections and keys that occur in it.
+func Verify(h *History) Report {
 	v := newView(h)
 	v.checkExclusion()
 	v.checkReleased()
@@ -75,7 +65,6 @@ func Lost(h *History) (lost []Violation) {
 func (v *view) add(guarantee string, at time.Duration, format string, args ...any) {
 	v.count[guarantee]++
 	if v.count[guarantee] > mostEach {
-		v.result.More++
 		return
 	}
 	v.result.Violations = append(v.result.Violations, Violation{guarantee, fmt.Sprintf(format, args...), at})
@@ -85,6 +74,14 @@ func (v *view) report() Report {
 	slices.SortStableFunc(v.result.Violations, func(a, b Violation) int {
 		return cmp.Or(cmp.Compare(a.At, b.At), cmp.Compare(a.Guarantee, b.Guarantee), cmp.Compare(a.Text, b.Text))
 	})
+	all := 0
+	for _, n := range v.count {
+		all += n
+	}
+	if told := v.result.Violations; len(told) < all {
+		last := told[len(told)-1]
+		v.result.Violations = append(told, Violation{last.Guarantee, fmt.Sprintf("and %d more violations", all-len(told)), last.At})
+	}
 	return v.result
 }
 

@@ -6,7 +6,7 @@
 // chaos) write it to a file line by line, and Read puts the files of all of them together. All times of one history
 // come from one clock: that of the bubble, or the monotonic clock of the one machine.
 //
-// Check goes through a history when the run is over. It knows nothing of servers, terms and entries: only what callers
+// Verify goes through a history when the run is over. It knows nothing of servers, terms and entries: only what callers
 // could see counts. A call that failed in a way that leaves its effect open is Unknown and may have taken effect at any
 // moment from its start on, or never.
 package history

@@ -10,35 +10,24 @@ import (
 	"slices"
 )
 
-// WriteTo writes h as lines of JSON, which Read reads.
-func (h *History) WriteTo(w io.Writer) (n int64, err error) {
+// Save writes h as lines of JSON, which Read reads.
+func (h *History) Save(w io.Writer) error {
 	buffered := bufio.NewWriter(w)
-	write := func(l line) {
-		if err != nil {
-			return
-		}
-		data, bad := json.Marshal(l)
-		if bad != nil {
-			err = bad
-			return
-		}
-		var k int
-		k, err = buffered.Write(append(data, '\n'))
-		n += int64(k)
-	}
+	out := json.NewEncoder(buffered)
 	for i := range h.Ops {
-		write(line{Op: &h.Ops[i]})
+		if err := out.Encode(line{Op: &h.Ops[i]}); err != nil {
+			return fmt.Errorf("history: %w", err)
+		}
 	}
 	for i := range h.Batches {
-		write(line{Batch: &h.Batches[i]})
+		if err := out.Encode(line{Batch: &h.Batches[i]}); err != nil {
+			return fmt.Errorf("history: %w", err)
+		}
 	}
-	if err == nil {
-		err = buffered.Flush()
+	if err := buffered.Flush(); err != nil {
+		return fmt.Errorf("history: %w", err)
 	}
-	if err != nil {
-		return n, fmt.Errorf("history: %w", err)
-	}
-	return n, nil
+	return nil
 }
 
 // Read puts together what several recorders have written. Of a call that was written twice the second counts. Half a

@@ -59,7 +59,7 @@ func (s *script) snapshot(at, watcher int, revision uint64, events ...Event) *sc
 func (s *script) history(t *testing.T) *History {
 	t.Helper()
 	var b strings.Builder
-	if _, err := s.h.WriteTo(&b); err != nil {
+	if err := s.h.Save(&b); err != nil {
 		t.Fatal(err)
 	}
 	h, err := Read(strings.NewReader(b.String()))
@@ -72,19 +72,19 @@ func (s *script) history(t *testing.T) *History {
 // good demands that nothing is found.
 func (s *script) good(t *testing.T) {
 	t.Helper()
-	r := Examine(s.history(t))
+	r := Verify(s.history(t))
 	for _, v := range r.Violations {
 		t.Errorf("found in a good history: %v", v)
 	}
-	if len(r.Undecided) > 0 {
-		t.Errorf("undecided: %v", r.Undecided)
+	if r.Undecided > 0 {
+		t.Errorf("undecided: %v", r.GivenUp)
 	}
 }
 
 // bad demands that a violation of the guarantee is found whose text has a part.
 func (s *script) bad(t *testing.T, guarantee, part string) {
 	t.Helper()
-	r := Examine(s.history(t))
+	r := Verify(s.history(t))
 	for _, v := range r.Violations {
 		if v.Guarantee == guarantee && strings.Contains(v.Text, part) {
 			return

@@ -65,7 +65,8 @@ func (v *view) checkLinear(what, name string, first state, steps []step) {
 		return
 	}
 	if left < 0 {
-		v.result.Undecided = append(v.result.Undecided, what+" "+name)
+		v.result.Undecided++
+		v.result.GivenUp = append(v.result.GivenUp, what+" "+name)
 		return
 	}
 	left = math.MaxInt
