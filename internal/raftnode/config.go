@@ -80,10 +80,11 @@ type Snapshot interface {
 const (
 	defaultCommitTimeout    = 10 * time.Millisecond
 	defaultSnapshotInterval = 30 * time.Second
-	defaultLogs             = 65_536 // SnapshotThreshold and TrailingLogs
-	maxAppendEntries        = 512    // entries in one AppendEntries, and proposals in one write of the log
-	maxPooledStreams        = 3      // idle streams kept for each peer
-	logsCached              = 64     // newest entries kept in memory: the leader reads each one again for each follower
+	defaultLogs             = 65_536      // SnapshotThreshold and TrailingLogs
+	maxAppendEntries        = 512         // entries in one AppendEntries, and proposals in one write of the log
+	maxPooledStreams        = 3           // idle streams kept for each peer
+	drainPatience           = time.Minute // longer than a store takes to give up a call that hangs
+	logsCached              = 64          // newest entries kept in memory: the leader reads each one again for each follower
 )
 
 // withDefaults fills in what was left zero and reports everything that cannot work.

@@ -317,7 +317,7 @@ func (n *Node) verify() {
 		}
 		gathered = nil
 		if n.evidence.due() {
-			n.await(context.Background(), func() error { return n.raft.Load().VerifyLeader().Error() })
+			n.await(n.life, func() error { return n.raft.Load().VerifyLeader().Error() })
 		}
 	}
 }

@@ -34,8 +34,10 @@ type Node struct {
 	changed  chan struct{} // closed and replaced at each change of seen
 	seen     leadership
 
-	stopping chan struct{} // closed when Shutdown begins
-	stopped  chan struct{} // closed when nothing of the node runs any more
+	life     context.Context // of the node's own goroutines, which must not wait for stopped; ends when Shutdown begins
+	stop     context.CancelFunc
+	stopping <-chan struct{} // life's Done
+	stopped  chan struct{}   // closed when nothing of the node runs any more
 	closing  atomic.Bool
 	wg       sync.WaitGroup // the node's own goroutines
 }
@@ -52,9 +54,10 @@ func Open(cfg Config) (*Node, error) {
 		observed: make(chan raft.Observation, 1),
 		kicked:   make(chan struct{}, 1),
 		changed:  make(chan struct{}),
-		stopping: make(chan struct{}),
 		stopped:  make(chan struct{}),
 	}
+	n.life, n.stop = context.WithCancel(context.Background())
+	n.stopping = n.life.Done()
 	n.inflight.init()
 	n.machine = newMachine(n)
 	n.evidence = newEvidence(cfg.ID, n.latest)
@@ -178,7 +181,7 @@ func (n *Node) guard() {
 // shutdown keeps to an order in which nothing is left waiting: raft forgets futures that are under way when it stops, so
 // they are brought to an end before.
 func (n *Node) shutdown() {
-	close(n.stopping)
+	n.stop()
 	r := n.raft.Load()
 	n.drain(r)
 	n.deactivate(ErrStopped)
@@ -193,8 +196,9 @@ func (n *Node) shutdown() {
 }
 
 // drain waits until raft has answered every call that is under way: on its own if it can, else because it is made to
-// step down. A store that never returns would hold it up for ever, so it gives up in the end; who waits for a future
-// then is released by stopped.
+// step down. Raft answers none of those that it has not even taken by the time it is shut down: their goroutines would
+// be left. So a call of the store that hangs, and raft's main loop with it, is waited for until the store gives it up.
+// Should raft lose a call all the same, drain gives up in the end, and who waits for that one is released by stopped.
 func (n *Node) drain(r *raft.Raft) {
 	idle := n.inflight.close()
 	if n.cfg.Switch.Err() == nil {
@@ -205,7 +209,7 @@ func (n *Node) drain(r *raft.Raft) {
 		case <-n.cfg.Switch.Tripped():
 		}
 	}
-	limit := time.After(10 * n.cfg.ElectionTimeout)
+	limit := time.After(max(drainPatience, 10*n.cfg.ElectionTimeout))
 	for {
 		if r.State() == raft.Leader {
 			n.inbound.resign(r.CurrentTerm())

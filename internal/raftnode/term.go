@@ -1,7 +1,6 @@
 package raftnode
 
 import (
-	"context"
 	"crypto/rand"
 	"fmt"
 	"time"
@@ -131,7 +130,7 @@ func (n *Node) startTerm(term uint64) {
 	data := n.cfg.TermStart(n.start.nonce)
 	n.termMu.Unlock()
 	for n.leading(term) && n.active.Load() != term {
-		err := n.propose(context.Background(), data)
+		err := n.propose(n.life, data)
 		if err != nil {
 			n.cfg.Logger.Debug("TermStart was not applied", "term", term, "error", err)
 		}
