@@ -265,7 +265,7 @@ func TestFault_redisson1104_HalfOfTheQueueDies(t *testing.T) {
 			})
 			time.Sleep(3 * time.Millisecond)
 		}
-		time.Sleep(10 * time.Minute) // nobody is dropped for waiting
+		time.Sleep(6 * time.Minute) // nobody is dropped for waiting
 		if n := c.queued(alive, "x"); n != waiters {
 			t.Fatalf("%d are waiting", n)
 		}
