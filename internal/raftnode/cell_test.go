@@ -403,9 +403,10 @@ type memStore struct {
 	sw        *failstop.Switch
 	mu        sync.Mutex
 	failWrite error
-	failTrunc error         // reported to raft without a word to the switch, as a bare store would
-	hang      chan struct{} // writes of the log wait for it to be closed
-	delay     time.Duration // of each write of the log
+	failTrunc error              // reported to raft without a word to the switch, as a bare store would
+	hang      chan struct{}      // writes of the log wait for it to be closed
+	delay     time.Duration      // of each write of the log
+	read      func(index uint64) // called before an entry is read
 }
 
 func newMemStore() *memStore { return &memStore{InmemStore: raft.NewInmemStore()} }
@@ -450,6 +451,12 @@ func (s *memStore) StoreLogs(ls []*raft.Log) error {
 }
 
 func (s *memStore) GetLog(index uint64, l *raft.Log) error {
+	s.mu.Lock()
+	read := s.read
+	s.mu.Unlock()
+	if read != nil {
+		read(index)
+	}
 	err := s.InmemStore.GetLog(index, l)
 	if err != nil && s.sw != nil && s.sw.Err() != nil {
 		*l = raft.Log{Index: index, Type: raft.LogNoop}

@@ -38,6 +38,13 @@ func checkRequest(command any) error {
 	return nil
 }
 
+// checkEntries refuses entries that no leader of the request's term can have sent. Raft's replication of a term runs on
+// for a moment after its node has become a follower, and reads the entry before the new ones and the new ones one by
+// one, while the main loop replaces them by the next leader's. It may pair a former entry with a successor from another
+// log; a follower that has not heard of the next leader would take that, and pass for one whose log matches.
+//
+// In any log terms never fall, and a leader's has none above its own. That tells every such pair: all entries of a term
+// come from one leader, and so does what is before them.
 func checkEntries(req *raft.AppendEntriesRequest) error {
 	index, term := req.PrevLogEntry, req.PrevLogTerm
 	for _, e := range req.Entries {

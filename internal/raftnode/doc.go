@@ -75,6 +75,8 @@
 //     TestWhichHeartbeatsAreAnswered, TestAnsweredHeartbeatsRefreshTheFollower.
 //   - A follower commits up to its own last index, compared or not. clampCommit on the sender's side.
 //     TestG10_CommitIsClampedToWhatWasCompared.
+//   - A former leader's replication can send a mixture of its own and the next leader's log. checkEntries, at the receiver.
+//     TestG10_AFormerLeaderMixesNoLogs.
 //   - Votes and leaders go by address. An address is a node id here. TestAddressesAreNodeIDs.
 //   - TimeoutNow is obeyed from anybody, in any state. inbound.mayDepose. TestTimeoutNowIsObeyedFromTheLeaderOnly.
 //   - LeaderCh and observations lose events. Terms are levels. TestG3_TermStartIsALevel, TestG3_WhichTermStartCounts,

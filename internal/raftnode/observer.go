@@ -31,9 +31,10 @@ type Entry struct {
 	Sum         uint32
 }
 
-// seen shows an AppendEntries to the observer.
+// seen shows an AppendEntries to the observer, unless it is one that every receiver refuses: the replication of a term
+// runs on for a moment after the node has become a follower, and may come to read the next leader's entries.
 func (t *transport) seen(req *raft.AppendEntriesRequest) {
-	if t.observer == nil {
+	if t.observer == nil || checkEntries(req) != nil {
 		return
 	}
 	a := Append{Term: req.Term, PrevIndex: req.PrevLogEntry, PrevTerm: req.PrevLogTerm, Commit: req.LeaderCommitIndex}
