@@ -1,0 +1,64 @@
+package expiry
+
+import (
+	"context"
+	"errors"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/coordcell/coord/fsm"
+)
+
+// A renewal that comes while the leader, who has found the session's time up, waits for evidence, is in time: the
+// session has not been marked.
+func TestG8_RenewedWhileTheLeaderWaitsForEvidence(t *testing.T) {
+	leading(t, func(t *testing.T, c *cell, table *Table) {
+		const ttl = time.Second
+		back := c.loseQuorum()
+		table.Start(1, numbered(2, ttl))
+		pass(ttl + 500*time.Millisecond)
+		if c.countAsked() == 0 {
+			t.Fatal("the leader does not wait for evidence: this test proves nothing")
+		}
+		if !table.Renew(1, 1) {
+			t.Fatal("a renewal is refused before the session was marked")
+		}
+		renewed := c.now()
+		back()
+		pass(ttl / 2)
+		if _, ended := c.endOf(1); ended || table.Expiring(1) || !table.Renew(1, 2) {
+			t.Errorf("a session was ended %v after its renewal", c.now()-renewed)
+		}
+		if _, ended := c.endOf(2); !ended {
+			t.Error("the one that was not renewed lives on")
+		}
+	})
+}
+
+// An end whose proposal failed is proposed again, although nobody else's time is up, until it has been applied.
+func TestG8_AnEndIsProposedUntilItIsApplied(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		tries, start := 0, time.Now()
+		var table *Table
+		table = New(Config{
+			Now:      func() time.Duration { return time.Since(start) },
+			Evidence: func(context.Context, uint64) error { return nil },
+			Propose: func(_ context.Context, _ uint64, ids []fsm.SessionID) error {
+				if tries++; tries < 5 {
+					return errors.New("not written")
+				}
+				for _, id := range ids {
+					table.Ended(id)
+				}
+				return nil
+			},
+		})
+		defer table.Close()
+		table.Start(1, numbered(1, time.Second))
+		pass(10 * time.Second)
+		if tries != 5 || table.Expiring(1) {
+			t.Errorf("proposed %d times, want 5; still marked: %v", tries, table.Expiring(1))
+		}
+	})
+}

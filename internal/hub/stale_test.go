@@ -1,0 +1,71 @@
+package hub
+
+import (
+	"context"
+	"errors"
+	"testing"
+	"time"
+
+	"github.com/coordcell/coord/fsm"
+)
+
+func (w *world) setAge(d time.Duration) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.age = d
+}
+
+// Who asks a server that is cut off is told at once, and not given what still lies there.
+func TestG9_StaleIsToldAtOnce(t *testing.T) {
+	inWorld(t, 100, func(t *testing.T, w *world) {
+		watcher := w.watch(Options{Key: "a"})
+		w.put("a", "1")
+		w.setAge(2*time.Second + 1)
+		begin := time.Now()
+		if b, err := watcher.Next(t.Context()); !errors.Is(err, ErrStale) || time.Since(begin) > 0 {
+			t.Errorf("%+v, %v after %v", b, err, time.Since(begin))
+		}
+	})
+}
+
+// A server that is cut off while its watcher waits does not say that there was nothing new.
+func TestG9_AStaleServerTellsNoProgress(t *testing.T) {
+	inWorld(t, 100, func(t *testing.T, w *world) {
+		watcher := w.watch(Options{Key: "a"})
+		time.AfterFunc(300*time.Millisecond, func() { w.setAge(2*time.Second + 1) })
+		if b, err := watcher.Next(t.Context()); !errors.Is(err, ErrStale) {
+			t.Errorf("%+v, %v", b, err)
+		}
+	})
+}
+
+// interrupted is a world in which something happens right after a read of the state.
+type interrupted struct {
+	*world
+	after func()
+}
+
+func (i *interrupted) View(read func(*fsm.State)) {
+	i.world.View(read)
+	if after := i.after; after != nil {
+		i.after = nil
+		after()
+	}
+}
+
+// A change that comes after a watcher has read the history, and before it waits for the next one, wakes it at once.
+func TestG9_NothingIsMissedBetweenReadingAndWaiting(t *testing.T) {
+	inWorld(t, 100, func(t *testing.T, w *world) {
+		source := &interrupted{world: w}
+		w.hub.cfg.Source = source
+		watcher := w.watch(Options{Key: "a"})
+		source.after = func() { w.put("a", "1") }
+		begin := time.Now()
+		ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+		defer cancel()
+		b, err := watcher.Next(ctx)
+		if err != nil || len(b.Events) != 1 || time.Since(begin) > 0 {
+			t.Errorf("%+v, %v after %v", b, err, time.Since(begin))
+		}
+	})
+}
