@@ -13,13 +13,15 @@ import (
 	"github.com/coordcell/coord/internal/history"
 )
 
-// Config says what load to make. Nothing in it has a default but for First.
+// Config says what load to make. Only First, Opened and Overrun may be left out.
 type Config struct {
 	Record *history.Recorder
 	// Node is where a client (or watcher) makes its next call; nil while no node runs there.
 	Node func(client int) *coord.Node
 	// Resource checks the tokens of those who write to it.
 	Resource fence.Guard
+	// Opened is told of each session; nil: nobody is.
+	Opened func(client int, s *coord.Session)
 	// Complain is told of what no fault explains.
 	Complain func(guarantee, text string)
 
@@ -164,6 +166,9 @@ func (c *client) ready(ctx context.Context) bool {
 	if err == nil {
 		c.session = s
 		op.Session = uint64(s.ID())
+		if opened := c.load.cfg.Opened; opened != nil {
+			opened(c.id, s)
+		}
 	}
 	c.end(op, err, limit)
 	return err == nil

@@ -63,6 +63,52 @@ func (d *Disk) Crash(powerCut bool) *Disk {
 	return c
 }
 
+// Flip changes one bit of what the disk holds: in the data of an entry of the log or in a snapshot, as n says. It
+// reports whether there was anything to change.
+func (d *Disk) Flip(n uint64) bool {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	images := []*image{d.live}
+	if d.durable != d.live {
+		images = append(images, d.durable)
+	}
+	flipped := false
+	for _, m := range images {
+		flipped = m.flip(n) || flipped
+	}
+	return flipped
+}
+
+func (m *image) flip(n uint64) bool {
+	flip := func(data []byte) []byte {
+		data = bytes.Clone(data)
+		data[n%uint64(len(data))] ^= 1 << (n % 8)
+		return data
+	}
+	if count := uint64(len(m.snapshots)); count > 0 && n%4 == 0 {
+		newest := *m.snapshots[count-1] // an older one is never read again
+		if len(newest.data) == 0 {
+			return false
+		}
+		newest.data = flip(newest.data)
+		m.snapshots = slices.Clone(m.snapshots)
+		m.snapshots[count-1] = &newest
+		return true
+	}
+	if m.last < m.first || m.first == 0 {
+		return false
+	}
+	e := m.entries[m.first+n%(m.last-m.first+1)]
+	if e == nil || len(e.Data) == 0 {
+		return false
+	}
+	e = copyLog(e)
+	e.Data = flip(e.Data)
+	m.entries = maps.Clone(m.entries)
+	m.entries[e.Index] = e
+	return true
+}
+
 func (m *image) clone() *image {
 	c := *m
 	c.files, c.values, c.entries = maps.Clone(m.files), maps.Clone(m.values), maps.Clone(m.entries)
