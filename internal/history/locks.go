@@ -40,7 +40,11 @@ func (v *view) checkLocks() {
 func (v *view) lockModel(name string) *lockModel {
 	m := &lockModel{grants: v.grants[name], dark: never}
 	for _, g := range m.grants {
-		m.freed = append(m.freed, v.alive[g.session])
+		from := v.alive[g.session]
+		if g.op == nil { // its caller has given up, and so it is withdrawn in the background
+			from = 0
+		}
+		m.freed = append(m.freed, from)
 	}
 	for _, op := range v.locks[name] {
 		switch {
