@@ -9,8 +9,10 @@ import (
 // term; two logs that agree on the term of an entry agree on it and on the one before; what is committed stays, in the
 // logs of all later leaders, and is applied by every server, the same and nothing left out. G10 and G11 rest on them.
 //
-// That a leader's commit index never falls is not among them: what is sent is bounded by what that follower has
-// compared, and messages to several followers are made at the same time.
+// Two rules of the textbook are not among them. The commit index that a leader sends may fall: it is bounded by what
+// that follower has compared, and messages to several followers are made at the same time. And a message may hold
+// entries of a later term than its own: in hashicorp/raft a former leader's replication ends a moment late, and reads
+// what the next one has put into the same log by then. Such entries are the next leader's own, so this does no harm.
 //
 // All methods may be called concurrently and take a bounded time, but for the entries of one message. The memory is
 // bounded: what is further behind than the window is forgotten.
@@ -41,7 +43,7 @@ type logged struct {
 // committed is an entry that must never change.
 type committed struct {
 	term    uint64
-	by      uint64 // it was committed in this term or an earlier one
+	by      uint64 // it was committed in this term or an earlier one: the highest that anybody had led by then
 	applied bool   // and the rest is known
 	sum     uint64
 	before  uint64 // index of what was applied before it, 0 if that is not known
@@ -81,7 +83,7 @@ func (r *Raft) Sent(leader string, term, prevIndex, prevTerm uint64, entries []E
 		r.sent(leader, term, prevIndex, prevTerm, commit)
 	}
 	for _, e := range entries {
-		if e.Index != prevIndex+1 || e.Term < prevTerm || e.Term > term {
+		if e.Index != prevIndex+1 || e.Term < prevTerm {
 			r.add("%s of term %d sends entry %d of term %d after entry %d of term %d", leader, term, e.Index, e.Term, prevIndex, prevTerm)
 		}
 		r.match(leader, e, prevTerm)
@@ -115,12 +117,8 @@ func (r *Raft) sent(leader string, term, index, entryTerm, commit uint64) {
 	case c != nil && c.term != entryTerm && (term > c.by || index <= commit):
 		r.add("%s of term %d has entry %d of term %d; by term %d one of term %d was committed there",
 			leader, term, index, entryTerm, c.by, c.term)
-	case c != nil:
-		if index <= commit {
-			c.by = min(c.by, term)
-		}
-	case index <= commit && index+window > r.last:
-		r.committed[index] = &committed{term: entryTerm, by: term}
+	case c == nil && index <= commit && index+window > r.last:
+		r.committed[index] = &committed{term: entryTerm, by: r.term}
 	}
 }
 

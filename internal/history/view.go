@@ -126,6 +126,7 @@ const (
 	textConflict = "coord: conflict"
 	textNotFound = "coord: key not found"
 	textSession  = "coord: session"
+	textExpired  = "coord: session expired"
 )
 
 // refused says whether the cell itself refused op with this error. That a session has ended is known to its own process
