@@ -174,6 +174,7 @@ func TestFault_etcd8181_LeadersDie(t *testing.T) {
 			time.Sleep(time.Duration(i) * long / 20)
 			c.start(leader)
 			c.ready()
+			time.Sleep(long / 2) // each renews before the next one dies
 			for _, l := range held {
 				if err := l.Check(); err != nil {
 					t.Fatalf("after %d leaders: lock %s: %v", i+1, l.Name(), err)

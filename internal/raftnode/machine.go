@@ -87,8 +87,9 @@ func (m *machine) capture() (s Snapshot, err error) {
 	return m.n.cfg.Machine.Snapshot()
 }
 
-// Restore replaces the machine's state. Raft goes on with the old one after an error; after a panic nobody knows which
-// state the machine is in, so the node stops.
+// Restore replaces the machine's state. A node that cannot understand a snapshot stops: raft would go on with the old
+// state, and be sent the same snapshot again and again. Only while the node opens may raft try an older one, unless it was
+// a panic, after which nobody knows which state the machine is in.
 func (m *machine) Restore(r io.ReadCloser) error {
 	defer r.Close()
 	if err := m.n.cfg.Switch.Err(); err != nil {
@@ -99,7 +100,7 @@ func (m *machine) Restore(r io.ReadCloser) error {
 		return fmt.Errorf("raftnode: restore: %w", err)
 	}
 	if err := m.restore(r); err != nil {
-		if errors.Is(err, errPanic) {
+		if errors.Is(err, errPanic) || m.n.raft.Load() != nil {
 			m.n.cfg.Switch.Trip(fmt.Errorf("raftnode: restore snapshot of index %d: %w", h.index, err))
 		}
 		return fmt.Errorf("raftnode: restore: %w", err)

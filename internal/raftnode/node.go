@@ -65,6 +65,7 @@ func Open(cfg Config) (*Node, error) {
 	if cfg.Now != nil {
 		n.evidence.clock, n.inbound.clock = cfg.Now, cfg.Now
 	}
+	late := overdue(cfg)
 	r, err := newRaft(cfg, n.machine, n.network)
 	if err != nil {
 		n.closeNetwork()
@@ -76,6 +77,9 @@ func Open(cfg Config) (*Node, error) {
 	n.wg.Go(n.watch)
 	n.wg.Go(n.verify)
 	n.wg.Go(n.guard)
+	if late != 0 {
+		n.wg.Go(func() { n.compact(late) })
+	}
 	return n, nil
 }
 
@@ -149,6 +153,37 @@ func (n *Node) WaitApplied(ctx context.Context, index uint64) error {
 // Snapshot takes a snapshot now and compacts the log. It is an error if there is nothing new.
 func (n *Node) Snapshot(ctx context.Context) error {
 	return n.await(ctx, func() error { return n.raft.Load().Snapshot().Error() })
+}
+
+// overdue is the last index of a log that is too long already when the node opens; 0 if it is not.
+func overdue(cfg Config) uint64 {
+	last, err := cfg.Logs.LastIndex()
+	if err != nil {
+		return 0 // raft will say so
+	}
+	snaps, err := cfg.Snapshots.List()
+	if err != nil {
+		return 0
+	}
+	covered := uint64(0)
+	if len(snaps) > 0 {
+		covered = snaps[0].Index
+	}
+	if last < covered+cfg.SnapshotThreshold {
+		return 0
+	}
+	return last
+}
+
+// compact takes a snapshot once index has been applied. Raft looks at the length of its log only now and then, which a
+// program that is restarted more often than that never lives to see: its log would grow without bound.
+func (n *Node) compact(index uint64) {
+	if n.WaitApplied(n.life, index) != nil {
+		return
+	}
+	if err := n.Snapshot(n.life); err != nil {
+		n.cfg.Logger.Debug("the log was not compacted", "id", n.cfg.ID, "error", err)
+	}
 }
 
 // Done is closed when the node has stopped: after Shutdown, or after the switch was thrown.
