@@ -38,6 +38,8 @@ func layers() []layer {
 			"it measures what programs see, in programs of its own"},
 		{"internal/load", []string{".", "fence", "internal"},
 			"its clients use the cell as programs do, through the public API"},
+		{"internal/chaos", []string{".", "fence", "transport", "internal/history", "internal/load", "internal/store"},
+			"it is a program that uses the package; of the store it names types only, which a Network for laboratories gives"},
 		{"internal", []string{"fsm", "transport", "fence", "internal"},
 			"what the package is made of must not depend on its public face"},
 		{".", []string{"fsm", "transport", "fence", "internal"},
@@ -100,8 +102,8 @@ func owners() []owner {
 			"the store is a seam: everybody else sees its interfaces"},
 		{"github.com/anishathalye/porcupine", []string{"internal/history"},
 			"the checks of recorded runs: nothing that an importer links may need it"},
-		{"golang.org/x/sys", []string{"transport", "internal/store"},
-			"system calls are the business of the two ends, clock and disk"},
+		{"golang.org/x/sys", []string{"transport", "internal/store", "internal/chaos"},
+			"system calls are the business of the two ends, clock and disk; and of the program that sets up processes and networks"},
 	}
 }
 
