@@ -18,14 +18,14 @@ import (
 // voters checks that a server sees as many members, all of them with a vote.
 func (c *cell) voters(i, n int) {
 	c.t.Helper()
-	members := c.nodes[i].Members()
-	for _, m := range members {
+	seen := c.nodes[i].Members()
+	for _, m := range seen {
 		if !m.Voter {
 			c.t.Errorf("server %d: %s has no vote", i, m.Name)
 		}
 	}
-	if len(members) != n {
-		c.t.Errorf("server %d: %d members, want %d", i, len(members), n)
+	if len(seen) != n {
+		c.t.Errorf("server %d: %d members, want %d", i, len(seen), n)
 	}
 }
 
@@ -103,8 +103,8 @@ func TestFault_raft404_NewServersCannotVoteYet(t *testing.T) {
 // Here: whatever the program does not read, or does slowly in its hooks, the cell goes on.
 func TestFault_raft384_NobodyListens(t *testing.T) {
 	tune := func(_ int, cfg *coord.Config) {
-		cfg.Hooks.LeaderChanged = func(coord.LeaderInfo) { time.Sleep(time.Second) }
-		cfg.Hooks.Granted = func(coord.GrantInfo) { time.Sleep(time.Second) }
+		cfg.Hooks.LeaderChanged = func(coord.LeaderInfo) { <-time.After(time.Second) }
+		cfg.Hooks.Granted = func(coord.GrantInfo) { <-time.After(time.Second) }
 	}
 	inTunedCell(t, 3, tune, func(t *testing.T, c *cell) {
 		for i := range 3 {

@@ -46,8 +46,8 @@ func TestFault_raft524_RemovedServerReturns(t *testing.T) {
 // same server led again it refused every write.
 // Here: whenever the cut comes, a server that leads again takes writes.
 func TestFault_raft696_TransferWhileTheLeaderIsCutOff(t *testing.T) {
-	for _, after := range []time.Duration{0, latency, 5 * latency, election / 2, election} {
-		t.Run(after.String(), func(t *testing.T) {
+	for _, wait := range []time.Duration{0, latency, 5 * latency, election / 2, election} {
+		t.Run(wait.String(), func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				c := startCell(t, 3, 0, nil)
 				l := c.leader()
@@ -56,7 +56,7 @@ func TestFault_raft696_TransferWhileTheLeaderIsCutOff(t *testing.T) {
 				l.propose(t, "x") // f lacks it: the transfer waits for it
 				transferred := make(chan error, 1)
 				go func() { transferred <- l.Transfer(t.Context(), f.ID()) }()
-				time.Sleep(after)
+				time.Sleep(wait)
 				c.cut(l, c.others(l)...)
 				n := c.leader(l)
 				n.propose(t, "y")
