@@ -80,6 +80,10 @@ func (c *client) hold(ctx context.Context, name string, g grant, token uint64, o
 		case 1, 2:
 			c.write(ctx, name, token)
 		}
+		if c.chance(60) { // it stalls, and finds out only afterwards what has become of its grant
+			pause(ctx, c.upTo(3*c.load.cfg.TTL))
+			c.write(ctx, name, token)
+		}
 		pause(ctx, c.upTo(c.load.cfg.TTL/5))
 	}
 	c.check(name, g, token)

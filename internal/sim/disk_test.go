@@ -30,6 +30,7 @@ const (
 	diesBefore = "dies before a call of the store"
 	diesAfter  = "dies after a call of the store"
 	losesSync  = "dies before a sync, power lost"
+	tears      = "dies in a write, power lost"
 	fills      = "disk full"
 	failsSync  = "sync fails"
 	hangs      = "store hangs"
@@ -56,7 +57,7 @@ func (d *disk) faults(l *lab.Lab, addr string) store.Faults {
 	}
 	return store.Faults{
 		Before: at(diesBefore, fills, hangs),
-		Sync:   at(losesSync, failsSync),
+		Sync:   at(losesSync, tears, failsSync),
 		After:  at(diesAfter),
 	}
 }
@@ -95,7 +96,11 @@ func (d *disk) strike(l *lab.Lab, addr string, op store.Op, stages []string) err
 		return nil
 	default: // the process dies here
 		if d.left == nil {
-			d.left = l.Disk(addr).Crash(d.plan.what == losesSync)
+			if d.plan.what == tears {
+				d.left = l.Disk(addr).Tear(1)
+			} else {
+				d.left = l.Disk(addr).Crash(d.plan.what == losesSync)
+			}
 			l.Kill(addr)
 		}
 		d.broken = true

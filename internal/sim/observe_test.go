@@ -54,7 +54,9 @@ func (w *world) expire(index uint64, ids []fsm.SessionID) {
 		w.mu.Lock()
 		s := w.sessions[coord.SessionID(id)]
 		_, again := w.expired[coord.SessionID(id)]
-		w.expired[coord.SessionID(id)] = w.now()
+		if !again {
+			w.expired[coord.SessionID(id)] = w.now()
+		}
 		w.mu.Unlock()
 		if s.Session == nil || again {
 			continue
@@ -68,5 +70,7 @@ func (w *world) expire(index uint64, ids []fsm.SessionID) {
 func (w *world) termStarted(term uint64) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	w.terms = max(w.terms, term)
+	if term > w.terms {
+		w.terms, w.termBegan = term, w.now()
+	}
 }

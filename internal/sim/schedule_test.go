@@ -5,7 +5,9 @@ import (
 	"fmt"
 	"time"
 
+	"github.com/coordcell/coord"
 	"github.com/coordcell/coord/internal/history"
+	"github.com/coordcell/coord/internal/load"
 )
 
 // fault is something that may happen to a cell.
@@ -58,6 +60,7 @@ func faults() []fault {
 			w.revive()
 		}},
 		{"kill all", 1, false, (*world).killAll},
+		{"kill with a crowd", 1, false, (*world).killCrowd},
 		{"shut down", 3, false, (*world).shutDown},
 		{"transfer", 5, false, (*world).transfer},
 		{"transfers", 2, false, func(w *world, v *slot) {
@@ -70,6 +73,7 @@ func faults() []fault {
 		{diesBefore, 2, false, armed(diesBefore, 30)},
 		{diesAfter, 2, false, armed(diesAfter, 30)},
 		{losesSync, 2, false, armed(losesSync, 20)},
+		{tears, 2, false, armed(tears, 20)},
 		{fills, 1, false, armed(fills, 20)},
 		{hangs, 1, false, armed(hangs, 20)},
 		{hangs + " until it is given up", 1, false, func(w *world, v *slot) {
@@ -186,6 +190,23 @@ func (w *world) transfer(v *slot) {
 	ctx, cancel := context.WithTimeout(context.Background(), w.upTo(ttl)+1)
 	defer cancel()
 	_ = n.TransferLeadership(ctx, "") // under faults it may well fail
+}
+
+// killCrowd kills a server on which many more sessions are open than usual: they all expire at once.
+func (w *world) killCrowd(v *slot) {
+	w.crowds++
+	cfg := w.clients(w.rng.Uint64())
+	cfg.First, cfg.Lockers, cfg.Candidates, cfg.Writers, cfg.Watchers = 1000*w.crowds, 20, 0, 40, 0
+	cfg.Node = func(int) *coord.Node { return v.running() }
+	cfg.Opened = func(_ int, s *coord.Session) { w.opened(v, s) }
+	crowd := load.Start(context.Background(), cfg)
+	w.sleep(ttl)
+	w.kill(v)
+	ctx, cancel := context.WithTimeout(context.Background(), ttl)
+	defer cancel()
+	crowd.Stop(ctx)
+	w.sleep(w.upTo(maxTTL))
+	w.revive()
 }
 
 func (w *world) killAll(*slot) {

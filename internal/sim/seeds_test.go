@@ -78,6 +78,7 @@ func runSeed(t *testing.T, seed uint64, sum *totals) {
 	w.form()
 	w.begin(seed)
 	w.run(time.Duration(*seconds) * time.Second)
+	w.expireInTime()
 	w.finish()
 	h := w.rec.History()
 	report := history.Verify(h)
@@ -111,6 +112,33 @@ func save(t *testing.T, h *history.History, seed uint64) {
 		return
 	}
 	t.Logf("the record of the run is in %s", path)
+}
+
+// expireInTime kills a server of a cell that is whole, and sees that the sessions of its clients end no later than a TTL
+// and a second after the last event that may prolong them.
+func (w *world) expireInTime() {
+	victim := w.slots[w.rng.IntN(len(w.slots))]
+	var dead []session
+	w.mu.Lock()
+	for _, s := range w.sessions {
+		if s.on == victim && s.Err() == nil {
+			dead = append(dead, s)
+		}
+	}
+	w.mu.Unlock()
+	killed := w.now()
+	w.kill(victim)
+	w.settle("the last death") // which may take a new leader
+	time.Sleep(maxTTL + time.Second)
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	for _, s := range dead {
+		limit := max(killed, w.termBegan) + s.TTL() + time.Second
+		if ended, ok := w.expired[s.ID()]; !ok || ended > limit {
+			w.violations = append(w.violations, history.Violation{Guarantee: "G8", At: limit, Text: fmt.Sprintf(
+				"session %d of %v, whose process died at %v, in a term begun at %v: expired %v at %v", s.ID(), s.TTL(), killed, w.termBegan, ok, ended)})
+		}
+	}
 }
 
 // finish ends the load of a cell that is whole, and looks at what is left of it.

@@ -35,16 +35,20 @@ type world struct {
 	rec   *history.Recorder
 	raft  *history.Raft
 
+	resource fence.Guard
+
 	voters int
 	slots  []*slot
 	counts counts
+	crowds int
 
 	mu         sync.Mutex
 	sessions   map[coord.SessionID]session // of the clients
 	closers    int                         // sessions that their servers have closed
 	expired    map[coord.SessionID]time.Duration
 	violations []history.Violation
-	terms      uint64 // the highest term in which an entry was applied
+	terms      uint64 // the highest whose TermStart was applied
+	termBegan  time.Duration
 }
 
 // counts is what a run has to report.
@@ -73,7 +77,7 @@ type slot struct {
 func newWorld(t *testing.T, seed uint64, commitTimeout time.Duration) *world {
 	rng := rand.New(rand.NewPCG(seed, 1))
 	w := &world{
-		t: t, begun: time.Now(), rng: rng, lab: lab.New(commitTimeout), raft: history.NewRaft(),
+		t: t, begun: time.Now(), rng: rng, lab: lab.New(commitTimeout), raft: history.NewRaft(), resource: fence.NewMemory(),
 		sessions: make(map[coord.SessionID]session), expired: make(map[coord.SessionID]time.Duration),
 	}
 	w.counts.faults = make(map[string]int)
@@ -107,20 +111,24 @@ func (w *world) form() {
 	w.settle("forming")
 }
 
-func (w *world) begin(seed uint64) {
-	w.load = load.Start(context.Background(), load.Config{
-		Record: w.rec, Node: w.nodeOf, Resource: fence.NewMemory(), Opened: w.opened, Complain: w.violated,
-		Seed: seed, First: 1, Lockers: 5, Candidates: 2, Writers: 4, Watchers: 3, Locks: 2, Elections: 1, Keys: 3,
+// begin starts the clients.
+func (w *world) begin(seed uint64) { w.load = load.Start(context.Background(), w.clients(seed)) }
+
+func (w *world) clients(seed uint64) load.Config {
+	return load.Config{
+		Record: w.rec, Node: w.nodeOf, Resource: w.resource, Complain: w.violated,
+		Opened: func(client int, s *coord.Session) { w.opened(w.slots[client%len(w.slots)], s) },
+		Seed:   seed, First: 1, Lockers: 5, Candidates: 2, Writers: 4, Watchers: 3, Locks: 2, Elections: 1, Keys: 3,
 		TTL: ttl, Think: 250 * time.Millisecond, Overrun: 10 * time.Millisecond,
-	})
+	}
 }
 
 func (w *world) nodeOf(client int) *coord.Node { return w.slots[client%len(w.slots)].running() }
 
-func (w *world) opened(client int, s *coord.Session) {
+func (w *world) opened(on *slot, s *coord.Session) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	w.sessions[s.ID()] = session{s, w.slots[client%len(w.slots)]}
+	w.sessions[s.ID()] = session{s, on}
 }
 
 // violated notes that a guarantee was broken.

@@ -23,6 +23,7 @@ type Disk struct {
 	live     *image         // what the operating system would read
 	durable  *image         // what a power cut leaves; the same as live unless syncs can fail
 	unsynced []func(*image) // whose syncs lied
+	batch    []*raft.Log    // that is being written
 	made     uint64         // snapshots so far, for their names
 }
 
@@ -107,6 +108,16 @@ func (m *image) flip(n uint64) bool {
 	m.entries = maps.Clone(m.entries)
 	m.entries[e.Index] = e
 	return true
+}
+
+// Tear is Crash in the midst of the write of a batch of entries, power lost: what was synced is left, and the first n of
+// the entries that are being written, as far as there are so many.
+func (d *Disk) Tear(n int) *Disk {
+	c := d.Crash(true)
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	c.live.store(d.batch[:min(n, len(d.batch))])
+	return c
 }
 
 func (m *image) clone() *image {
@@ -241,15 +252,25 @@ func (d *Disk) StoreLogs(entries []*raft.Log) error {
 	for i, e := range entries {
 		copies[i] = copyLog(e)
 	}
-	return d.change(OpStoreLogs, func(m *image) {
-		for _, e := range copies {
-			m.entries[e.Index] = e
-			if m.first == 0 {
-				m.first = e.Index
-			}
-			m.last = max(m.last, e.Index)
+	d.writing(copies)
+	defer d.writing(nil)
+	return d.change(OpStoreLogs, func(m *image) { m.store(copies) })
+}
+
+func (d *Disk) writing(batch []*raft.Log) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	d.batch = batch
+}
+
+func (m *image) store(entries []*raft.Log) {
+	for _, e := range entries {
+		m.entries[e.Index] = e
+		if m.first == 0 {
+			m.first = e.Index
 		}
-	})
+		m.last = max(m.last, e.Index)
+	}
 }
 
 func (d *Disk) DeleteRange(lo, hi uint64) error {
