@@ -72,7 +72,11 @@ func (c *client) lock(ctx context.Context, name string) *coord.Lock {
 
 // hold works under a grant for a while.
 func (c *client) hold(ctx context.Context, name string, g grant, token uint64, other func()) {
-	for range c.rng.IntN(6) {
+	turns := c.rng.IntN(6)
+	if c.chance(6) { // long enough to be cut off, expire and be followed by another
+		turns += 30
+	}
+	for range turns {
 		c.check(name, g, token)
 		switch c.rng.IntN(4) {
 		case 0:
