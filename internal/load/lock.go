@@ -73,7 +73,7 @@ func (c *client) lock(ctx context.Context, name string) *coord.Lock {
 // hold works under a grant for a while.
 func (c *client) hold(ctx context.Context, name string, g grant, token uint64, other func()) {
 	turns := c.rng.IntN(6)
-	if c.chance(6) { // long enough to be cut off, expire and be followed by another
+	if c.chance(10) { // long enough to be cut off, expire and be followed by another
 		turns += 30
 	}
 	for range turns {

@@ -22,6 +22,10 @@ const (
 	election = 250 * time.Millisecond
 	ttl      = time.Second // the shortest that the election timeout allows
 	maxTTL   = 3 * ttl     // the longest that clients ask for
+
+	// patience is how long a cell may take to be whole after the last fault: servers that have not heard of each other
+	// for long look for each other only every few seconds, and a server with an empty disk has to replace its former self.
+	patience = 20 * time.Second
 )
 
 // world is one cell, its clients, and what is known of them. The schedule runs on one goroutine; fields without a
@@ -245,11 +249,15 @@ func (w *world) heal() {
 func (w *world) settle(after string) {
 	w.heal()
 	healed := w.now()
-	ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
-	defer cancel()
+	led := false
 	for !w.whole() {
-		if ctx.Err() != nil {
-			w.violated("liveness", fmt.Sprintf("not whole a minute after %s, healed at %v: %s", after, healed, w.state()))
+		led = led || w.leader() != nil
+		if !led && w.now() > healed+10*election {
+			w.violated("liveness", fmt.Sprintf("nobody has led since %s, healed at %v: %s", after, healed, w.state()))
+			led = true // told once
+		}
+		if w.now() > healed+patience {
+			w.violated("liveness", fmt.Sprintf("not whole %v after %s, healed at %v: %s", patience, after, healed, w.state()))
 			return
 		}
 		time.Sleep(election / 5)
