@@ -62,3 +62,29 @@ func TestG8_AnEndIsProposedUntilItIsApplied(t *testing.T) {
 		}
 	})
 }
+
+// Evidence of an old term that came at its very end, to a goroutine that was not run for long, ends nobody in the new
+// term.
+func TestG8_EvidenceOfAnOldTermDoesNotCount(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		const ttl = time.Second
+		start, proposed := time.Now(), 0
+		evidence := map[uint64]chan struct{}{1: make(chan struct{}), 2: make(chan struct{})}
+		table := New(Config{
+			Now:      func() time.Duration { return time.Since(start) },
+			Evidence: func(_ context.Context, term uint64) error { <-evidence[term]; return nil },
+			Propose:  func(context.Context, uint64, []fsm.SessionID) error { proposed++; return nil },
+		})
+		defer table.Close()
+		table.Start(1, numbered(1, ttl))
+		pass(ttl + 500*time.Millisecond)
+		table.Start(2, numbered(1, ttl))
+		pass(ttl + 500*time.Millisecond) // its time is up in either term
+		close(evidence[1])
+		pass(500 * time.Millisecond)
+		if table.Expiring(1) || proposed != 0 || !table.Renew(1, 1) {
+			t.Errorf("marked: %v, proposed %d times", table.Expiring(1), proposed)
+		}
+		close(evidence[2])
+	})
+}

@@ -30,7 +30,7 @@ type goTest struct {
 
 // verdict is how a run ended.
 type verdict struct {
-	failed []string // names of tests, without those of subtests
+	failed []string // names of tests, without those of subtests; of those under way if the program ended early
 	ran    int      // tests
 	hung   bool
 	broken string // why it could not be run: what the compiler said
@@ -76,7 +76,7 @@ func (g goTest) do(ctx context.Context) (verdict, error) {
 	case err != nil && v.broken == "" && len(v.failed) == 0 && !v.hung && v.ran == 0:
 		return v, fmt.Errorf("go test ./%s: %w\n%s", g.dir, err, stderr.String())
 	case err != nil && v.broken == "" && len(v.failed) == 0:
-		v.failed = []string{"(the program ended)"}
+		return v, fmt.Errorf("go test ./%s fails, and no test does: %w\n%s", g.dir, err, stderr.String())
 	}
 	return v, nil
 }
@@ -89,7 +89,7 @@ type event struct {
 func readEvents(r io.Reader) (verdict, error) {
 	var v verdict
 	var built strings.Builder
-	ran := make(map[string]bool)
+	ran, over := make(map[string]bool), make(map[string]bool)
 	lines := bufio.NewReader(r)
 	for {
 		line, err := lines.ReadBytes('\n')
@@ -105,10 +105,21 @@ func readEvents(r io.Reader) (verdict, error) {
 			case "build-fail":
 				v.broken = built.String()
 			case "run":
-				ran[top] = true
+				ran[top] = ran[top] || top != ""
+			case "pass", "skip":
+				over[e.Test] = true
 			case "fail":
+				over[e.Test] = true
 				if top != "" && !slices.Contains(v.failed, top) {
 					v.failed = append(v.failed, top)
+				}
+				if top == "" && len(v.failed) == 0 { // of the package: a panic, or the time limit
+					for name := range ran {
+						if !over[name] {
+							v.failed = append(v.failed, name)
+						}
+					}
+					slices.Sort(v.failed)
 				}
 			case "output":
 				v.hung = v.hung || strings.Contains(e.Output, "panic: test timed out after")

@@ -107,7 +107,7 @@ func testsIn(t *testing.T, dir string) (names []string) {
 			t.Fatal(err)
 		}
 		for _, decl := range parsed.Decls {
-			if fn, ok := decl.(*ast.FuncDecl); ok && fn.Recv == nil && strings.HasPrefix(fn.Name.Name, "Test") {
+			if fn, ok := decl.(*ast.FuncDecl); ok && fn.Recv == nil && (strings.HasPrefix(fn.Name.Name, "Test") || strings.HasPrefix(fn.Name.Name, "Fuzz")) {
 				names = append(names, fn.Name.Name)
 			}
 		}
@@ -127,6 +127,8 @@ func TestEvents(t *testing.T) {
 			verdict{ran: 1, failed: []string{"TestA"}}},
 		"hangs": {`{"Action":"run","Test":"TestA"}` + "\n" + `{"Action":"output","Test":"TestA","Output":"panic: test timed out after 1s\n"}` + "\n" +
 			`{"Action":"fail","Test":"TestA"}`, verdict{ran: 1, failed: []string{"TestA"}, hung: true}},
+		"panics": {`{"Action":"run","Test":"TestA"}` + "\n" + `{"Action":"pass","Test":"TestA"}` + "\n" + `{"Action":"run","Test":"TestB"}` + "\n" +
+			`{"Action":"fail"}`, verdict{ran: 2, failed: []string{"TestB"}}},
 		"does not compile": {`{"Action":"build-output","Output":"x.go:1: bad\n"}` + "\n" + `{"Action":"build-fail"}` + "\n" + `{"Action":"fail"}`,
 			verdict{broken: "x.go:1: bad\n"}},
 		"no tests": {`{"Action":"pass"}`, verdict{}},
