@@ -28,9 +28,10 @@ func handover() *script {
 func TestExclusion_GoodHistories(t *testing.T) {
 	handover().good(t)
 	// A Check at the very moment of the next grant may have been before it.
-	handover().do(40, 40, lookup(2, 8)).good(t)
-	// The first holder's session ends without a word, and the second is granted.
 	s := &script{}
+	s.do(0, 10, lock(1, 5)).do(5, 40, lock(2, 8)).do(40, 40, check(1, 5)).good(t)
+	// The first holder's session ends without a word, and the second is granted.
+	s = &script{}
 	s.do(0, 10, lock(1, 5)).do(20, 20, check(1, 5)).do(15, 90, lock(2, 8)).do(91, 91, check(2, 8)).good(t)
 	// The same client locks again.
 	s = &script{}

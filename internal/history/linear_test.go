@@ -30,7 +30,7 @@ func TestLocks_GoodHistories(t *testing.T) {
 	// An unlock that was not answered has freed it, now or later.
 	s = &script{}
 	s.do(0, 1, lock(1, 5)).fail(2, 3, unlock(1, 5), Unknown, unknownText).do(4, 5, lookup(1, 5)).do(6, 7, alive(1)).
-		do(8, 9, lookup(0, 0)).do(9, 12, alive(1)).good(t)
+		do(8, 9, lookup(0, 0)).do(10, 12, alive(1)).good(t)
 	// The holder's session ended: nobody leads, and yet the name is not free for a while.
 	s = &script{}
 	s.do(0, 1, campaign(1, 5, "x")).do(2, 3, leader(0, 0, "")).fail(4, 5, tryLock(2, 0), Refused, textLocked).
@@ -64,6 +64,8 @@ func TestLocks_NotLinearizable(t *testing.T) {
 	s.do(0, 1, lookup(3, 5)).bad(t, "G5", "never asked")
 	s = &script{}
 	s.do(0, 1, lookup(3, 5)).fail(2, 3, lock(3, 0), Unknown, unknownText).bad(t, "G5", "never asked")
+	s = &script{}
+	s.do(0, 1, lock(1, 5)).do(2, 3, unlock(1, 5)).do(4, 5, unlock(1, 5)).bad(t, "G5", stuck)
 	// Said not to be held while it is; a write on the condition of it, refused and made.
 	held := Condition{Lock: "l", Token: 5}
 	s = &script{}
@@ -127,6 +129,8 @@ func TestKeys_NotLinearizable(t *testing.T) {
 	two().do(4, 5, remove("a", 7)).do(6, 7, remove("a", 8)).bad(t, "G5", stuck)
 	two().do(4, 5, remove("a", 7)).fail(6, 7, lost(putIf("a", 8, Condition{Absent: true})), Refused, textConflict).bad(t, "G5", stuck)
 	two().fail(4, 5, lost(Op{Kind: Delete, Name: "a", Lasting: true, If: Condition{Revision: 6}}), Refused, textConflict).bad(t, "G5", stuck)
+	two().do(4, 5, remove("a", 7)).fail(6, 7, lost(Op{Kind: Delete, Name: "a", Lasting: true, If: Condition{Revision: 6}}), Refused, textConflict).
+		bad(t, "G5", stuck)
 	// Two reads that see a change come and go.
 	(&script{}).do(0, 1, put("a", 5)).do(2, 90, put("a", 6)).do(3, 4, get("a", 6)).do(5, 6, get("a", 5)).bad(t, "G5", stuck)
 	// An ephemeral key is gone while its session lives.

@@ -18,7 +18,7 @@ func TestQueue_GoodHistories(t *testing.T) {
 		do(30, 90, lock(3, 8)).do(31, 95, lock(2, 9)).good(t)
 	// One session waits twice: which of its calls is which is not known.
 	s = &script{}
-	s.do(0, 1, lock(1, 5)).do(2, 60, lock(2, 10)).do(9, 60, lock(2, 7)).do(10, 12, lookup(1, 5, 2)).do(13, 90, lock(4, 8)).good(t)
+	s.do(0, 1, lock(1, 5)).do(2, 60, lock(2, 7)).do(9, 60, lock(2, 10)).do(10, 12, lookup(1, 5, 2)).do(13, 90, lock(4, 8)).good(t)
 }
 
 func TestQueue_OrderOfTheQueue(t *testing.T) { queued(9, 8).bad(t, "G6", "was ahead of") }

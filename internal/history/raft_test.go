@@ -30,8 +30,8 @@ func led() *Raft {
 	r.Applied("a", 3, 1, 13) // the second is raft's own
 	r.Sent("a", 1, 3, 1, entries(4, 1, 14), 3)
 	r.Sent("b", 2, 3, 1, entries(4, 2, 24, 25), 3)
-	r.Sent("a", 1, 3, 1, entries(4, 1, 14), 3) // once more, late
 	r.Sent("b", 2, 5, 2, nil, 5)
+	r.Sent("a", 1, 3, 1, entries(4, 1, 14), 3) // once more, late
 	r.Applied("b", 1, 1, 11)
 	r.Applied("b", 3, 1, 13)
 	r.Applied("b", 4, 2, 24)
@@ -43,10 +43,13 @@ func TestRaft_GoodCell(t *testing.T) {
 	r.Applied("a", 4, 2, 24)
 	r.Applied("a", 1, 1, 11) // restarted
 	r.Applied("a", 3, 1, 13)
-	r.Restored("c", 4)
-	r.Applied("c", 5, 2, 25)
+	r.Restored("c", 2)
+	r.Applied("c", 3, 1, 13)
 	r.Applied("b", 5, 2, 25)
 	r.Sent("b", 2, 0, 0, nil, 0) // heartbeat
+	r.Sent("d", 4, 0, 0, nil, 0)
+	r.Applied("a", 8, 2, 28)                   // committed by d
+	r.Sent("e", 3, 7, 2, entries(8, 3, 38), 0) // which led before d
 	if v := r.Violations(); len(v) > 0 {
 		t.Errorf("found in a good cell: %v", v)
 	}

@@ -49,6 +49,14 @@ func TestWatch_Gaps(t *testing.T) {
 	watched().batch(9, key(2, 6, putEvent("b", 11))).bad(t, "G9", "but for put of \"b\"")
 	watched().rest().batch(9, Batch{Watcher: 2, Prefix: true, From: 7, Revision: 8, Events: []Event{deleteEvent("b", 8)}}).
 		bad(t, "G9", "but for put of \"a\"")
+	// Two keys expired at one revision.
+	both := Batch{Watcher: 1, Prefix: true, Revision: 20, Events: []Event{
+		{Type: eventExpire, Key: "x", Session: 3, Revision: 20}, {Type: eventExpire, Key: "y", Session: 3, Revision: 20},
+	}}
+	one := both
+	one.Watcher, one.Events = 2, both.Events[:1]
+	watched().rest().batch(30, both).good(t)
+	watched().rest().batch(30, both).batch(30, one).bad(t, "G9", "but for expire of \"y\"")
 	// A Get is a witness as well.
 	s := &script{}
 	s.fail(0, 1, lost(put("a", 5)), Unknown, "").do(2, 3, get("a", 5)).snapshot(0, 1, 2).batch(4, Batch{Watcher: 1, Prefix: true, Revision: 9}).
