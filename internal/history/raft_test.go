@@ -49,7 +49,9 @@ func TestRaft_GoodCell(t *testing.T) {
 	r.Sent("b", 2, 0, 0, nil, 0) // heartbeat
 	r.Sent("d", 4, 0, 0, nil, 0)
 	r.Applied("a", 8, 2, 28)                   // committed by d
+	r.Sent("b", 2, 9, 2, nil, 9)               // says what d has told it, a moment after its own term
 	r.Sent("e", 3, 7, 2, entries(8, 3, 38), 0) // which led before d
+	r.Sent("e", 3, 8, 3, entries(9, 3, 39), 0)
 	if v := r.Violations(); len(v) > 0 {
 		t.Errorf("found in a good cell: %v", v)
 	}
