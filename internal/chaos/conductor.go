@@ -175,9 +175,7 @@ func (c *conductor) until(ctx context.Context, d time.Duration, what func() bool
 		}
 		select {
 		case e := <-c.events:
-			if err := c.take(e); err != nil {
-				return false, err
-			}
+			c.take(e)
 		case <-next.C:
 			if len(c.agenda) > 0 {
 				first := c.agenda[0]
@@ -197,7 +195,7 @@ func (c *conductor) until(ctx context.Context, d time.Duration, what func() bool
 }
 
 // take notes what a process said, and looks at how it ended.
-func (c *conductor) take(e event) error {
+func (c *conductor) take(e event) {
 	m := e.member
 	switch {
 	case e.process != m.process: // an earlier one
@@ -205,7 +203,7 @@ func (c *conductor) take(e event) error {
 		m.process, m.status = nil, nil
 		c.exited(m, e.process)
 	case e.note.What == noteStatus:
-		m.status, m.statusAt, m.lines = e.note.Status, time.Now(), e.note.Lines
+		m.status, m.statusAt = e.note.Status, time.Now()
 	case e.note.What == noteComplaint:
 		c.violate(e.note.Guarantee, "%s: %s", m.name, e.note.Text)
 	case e.note.What == noteStopped:
@@ -214,7 +212,6 @@ func (c *conductor) take(e event) error {
 		m.answers[e.note.What] = e.note
 		c.say(false, "%s: %s %s %s", m.name, e.note.What, e.note.Text, e.note.Err)
 	}
-	return nil
 }
 
 // exited judges the end of a process.
@@ -315,10 +312,15 @@ func (c *conductor) stop(ctx context.Context) error {
 			m.terminate()
 		}
 	}
-	gone, err := c.until(ctx, 2*stopPatience, func() bool {
+	return c.gone(ctx)
+}
+
+// gone waits until no process runs any more.
+func (c *conductor) gone(ctx context.Context) error {
+	ok, err := c.until(ctx, 2*stopPatience, func() bool {
 		return !slices.ContainsFunc(c.members, func(m *member) bool { return m.process != nil })
 	})
-	if err == nil && !gone {
+	if err == nil && !ok {
 		err = errors.New("some processes do not end")
 	}
 	return err

@@ -31,7 +31,6 @@ type member struct {
 	full     bool // its disk is, or was until its process was started again
 	status   *coord.Status
 	statusAt time.Time
-	lines    int64           // of its records in this window, so far
 	answers  map[string]note // the last answer to each order, of this process
 }
 
@@ -40,8 +39,8 @@ type process struct {
 	cmd     *exec.Cmd
 	stdin   io.WriteCloser
 	logFile string
-	ending  bool   // somebody kills it or asked it to stop
-	frozen  bool   //
+	ending  bool // somebody killed it or asked it to stop
+	frozen  bool
 	stopped string // why its node ended by itself
 }
 
@@ -82,7 +81,7 @@ func (m *member) launch(s settings, logs string, events chan<- event, done <-cha
 	if err := m.host.start(p.cmd); err != nil {
 		return fmt.Errorf("start %s: %w", m.name, err)
 	}
-	m.process, m.status, m.answers, m.lines = p, nil, make(map[string]note), 0
+	m.process, m.status, m.answers = p, nil, make(map[string]note)
 	go follow(m, p, stdout, events, done)
 	return nil
 }
@@ -186,7 +185,7 @@ func (m *member) wipe() error {
 
 // alarms are lines that no log of a worker may have.
 func alarms() []string {
-	return []string{"panic:", "fatal error:", "WARNING: DATA RACE", "unexpected fault address", "goroutine running on other thread",
+	return []string{"panic:", "fatal error:", "WARNING: DATA RACE", "unexpected fault address",
 		"this server's state differs", "the servers disagree", "panic in the store", "level=ERROR msg=\"does not stop\""}
 }
 

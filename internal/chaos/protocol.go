@@ -39,7 +39,6 @@ const (
 type note struct {
 	What      string        // "status", "stopped", "complaint", or the order that was carried out
 	Status    *coord.Status `json:",omitempty"`
-	Lines     int64         `json:",omitempty"` // status: of the record, so far
 	Guarantee string        `json:",omitempty"` // complaint
 	Text      string        `json:",omitempty"` // complaint: what; stopped: why; digest: the hash
 	Err       string        `json:",omitempty"` // of the order

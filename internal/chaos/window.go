@@ -38,9 +38,10 @@ func (c *conductor) play(ctx context.Context, length time.Duration) error {
 		c.say(true, "%s", c.figures.progress(c.members))
 	}
 	c.figures.stormed += time.Since(began)
-	if err := c.heal(); err != nil {
-		return err
+	if over() {
+		return c.giveUp(ctx)
 	}
+	c.heal()
 	if err := c.probeAll(ctx, healPatience, "the last fault"); err != nil {
 		return err
 	}
@@ -52,8 +53,22 @@ func (c *conductor) play(ctx context.Context, length time.Duration) error {
 	return nil
 }
 
+// giveUp kills everything after a violation, and adds what the records show up to then.
+func (c *conductor) giveUp(ctx context.Context) error {
+	c.agenda = nil
+	for _, m := range c.members {
+		if m.process != nil {
+			m.kill()
+		}
+	}
+	if err := c.gone(ctx); err != nil {
+		return err
+	}
+	return c.check(ctx)
+}
+
 // heal ends all faults.
-func (c *conductor) heal() error {
+func (c *conductor) heal() {
 	c.agenda, c.cuts = nil, make(map[int][]rule)
 	c.wire()
 	for _, m := range c.members {
@@ -66,7 +81,6 @@ func (c *conductor) heal() error {
 		switch {
 		case m == c.wiped && m.claim != 0: // killed, and to come back with an empty disk
 			c.after(0, func() error { return c.comeBack(m, m.claim, wipe) })
-		case m.process == nil && m.claim == 0 && len(c.violations) > 0: // stays as it is
 		default:
 			m.claim++ // of nobody
 			claim := m.claim
@@ -74,7 +88,6 @@ func (c *conductor) heal() error {
 		}
 	}
 	c.say(false, "all faults end")
-	return nil
 }
 
 // ensure sees to it that a process runs: one that is about to end is waited for.

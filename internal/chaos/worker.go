@@ -40,7 +40,6 @@ type worker struct {
 	node     *coord.Node
 	guard    remoteGuard
 	closing  atomic.Bool // the clients' watchers are not waited for any more
-	lines    atomic.Int64
 	current  *activeLoad
 	orders   sync.WaitGroup
 
@@ -89,7 +88,7 @@ func work(argument string) int {
 		select {
 		case <-status.C:
 			s := w.node.Status()
-			w.say(note{What: noteStatus, Status: &s, Lines: w.lines.Load()})
+			w.say(note{What: noteStatus, Status: &s})
 		case o := <-input:
 			w.obey(o)
 		case <-terminate:
@@ -216,7 +215,7 @@ func (w *worker) startLoad(o order) error {
 		return err
 	}
 	l := &activeLoad{file: f, number: o.First}
-	l.record = history.NewRecorder(machineTime, countLines{f, &w.lines}, o.First*callsPerLoad)
+	l.record = history.NewRecorder(machineTime, f, o.First*callsPerLoad)
 	l.load = load.Start(context.Background(), load.Config{
 		Record: l.record, Node: func(int) *coord.Node { return w.running() }, Resource: w.guard,
 		Opened: l.opened, Complain: w.complain,
@@ -330,15 +329,4 @@ func machineTime() time.Duration {
 		return 0 // it cannot fail
 	}
 	return time.Duration(t.Nano())
-}
-
-// countLines counts the writes to a record.
-type countLines struct {
-	io.Writer
-	n *atomic.Int64
-}
-
-func (c countLines) Write(b []byte) (int, error) {
-	c.n.Add(1)
-	return c.Writer.Write(b)
 }
