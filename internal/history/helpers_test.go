@@ -8,8 +8,7 @@ import (
 
 // script builds histories by hand. Times are in milliseconds.
 type script struct {
-	h      History
-	values int
+	h History
 }
 
 func ms(n int) time.Duration { return time.Duration(n) * time.Millisecond }

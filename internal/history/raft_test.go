@@ -89,16 +89,16 @@ func TestRaft_Violations(t *testing.T) {
 
 func TestRaft_IsBounded(t *testing.T) {
 	r := NewRaft()
-	for i := range uint64(3 * window) {
+	for i := range uint64(window + 1000) {
 		r.Sent("a", i+1, i, i, []Entry{{i + 1, i + 1, i}}, i)
 		r.Applied("a", i+1, i+1, i)
 	}
-	if n := max(len(r.log), len(r.committed), len(r.leaders)); n > window+2 {
+	if n := max(len(r.log), len(r.committed), len(r.leaders)); n > window+2 || len(r.log) < window {
 		t.Errorf("%d entries or terms are remembered, the window is %d", n, window)
 	}
 	for range 100 {
-		r.Sent("b", 3*window, 0, 0, nil, 0)
-		r.Sent("a", 3*window, 0, 0, nil, 0)
+		r.Sent("b", window+1000, 0, 0, nil, 0)
+		r.Sent("a", window+1000, 0, 0, nil, 0)
 	}
 	if n := len(r.Violations()); n != mostEach+1 {
 		t.Errorf("%d violations are told", n)

@@ -187,14 +187,7 @@ func (g *grant) String() string {
 	return "a grant of it to session " + itoa(g.session) + " with token " + itoa(g.token) + " that others saw"
 }
 
-// grantOf finds a grant by its token, nil if it is not known.
-func (v *view) grantOf(name string, token uint64) *grant {
-	if i, ok := findGrant(v.grants[name], token); ok {
-		return v.grants[name][i]
-	}
-	return nil
-}
-
+// findGrant finds a grant by its token, as slices.BinarySearch does.
 func findGrant(grants []*grant, token uint64) (int, bool) {
 	return slices.BinarySearchFunc(grants, token, func(g *grant, t uint64) int { return cmp.Compare(g.token, t) })
 }
