@@ -220,7 +220,7 @@ func TestFault_kubernetes109554_NothingGathers(t *testing.T) {
 		}
 		round()
 		before := labelled("kubernetes109554")
-		for range 5 {
+		for range 3 {
 			round()
 		}
 		after := labelled("kubernetes109554")

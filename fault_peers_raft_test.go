@@ -103,8 +103,8 @@ func TestFault_raft404_NewServersCannotVoteYet(t *testing.T) {
 // Here: whatever the program does not read, or does slowly in its hooks, the cell goes on.
 func TestFault_raft384_NobodyListens(t *testing.T) {
 	tune := func(_ int, cfg *coord.Config) {
-		cfg.Hooks.LeaderChanged = func(coord.LeaderInfo) { <-time.After(time.Second) }
-		cfg.Hooks.Granted = func(coord.GrantInfo) { <-time.After(time.Second) }
+		cfg.Hooks.LeaderChanged = func(coord.LeaderInfo) { <-time.After(200 * time.Millisecond) }
+		cfg.Hooks.Granted = func(coord.GrantInfo) { <-time.After(200 * time.Millisecond) }
 	}
 	inTunedCell(t, 3, tune, func(t *testing.T, c *cell) {
 		for i := range 3 {
@@ -259,13 +259,13 @@ func TestFault_consul8118_RollingRestart(t *testing.T) {
 		}
 		c.kill(c.leader())
 		c.kill(c.leader())
-		time.Sleep(2 * time.Minute)
+		time.Sleep(time.Minute)
 		at := c.leader()
 		c.voters(at, 5)
 		c.mustPut(at, "k", "two are dead")
 		c.kill(at)
 		last := c.others(at)[0]
-		time.Sleep(time.Minute)
+		time.Sleep(20 * time.Second)
 		if _, err := c.nodes[last].Put(c.within(time.Second), "k", nil); err == nil {
 			t.Error("two of five servers took a write")
 		}
@@ -340,7 +340,7 @@ func TestFault_hazelcast17260_BelowTheMajority(t *testing.T) {
 				}
 				waiting <- s
 			}()
-			time.Sleep(5 * time.Minute)
+			time.Sleep(2 * time.Minute)
 			for _, i := range gone {
 				c.start(i)
 				if !atOnce {

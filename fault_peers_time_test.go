@@ -199,7 +199,7 @@ func TestFault_redsync153_RenewedByTheLibrary(t *testing.T) {
 		}
 		time.Sleep(5 * time.Second)
 		before := c.nodes[0].Status().Committed
-		time.Sleep(5 * time.Minute)
+		time.Sleep(2 * time.Minute)
 		if after := c.nodes[0].Status().Committed; after != before {
 			t.Errorf("%d entries for nothing", after-before)
 		}
