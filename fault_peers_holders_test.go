@@ -130,13 +130,14 @@ func TestFault_etcd22082_StaleUnlockRetry(t *testing.T) {
 		other := c.session(c.leader(), coord.WithTTL(10*time.Second))
 		impatient, cancel := context.WithCancel(t.Context())
 		cancel()
-		for i := range 20 {
+		for i := range 40 {
 			first := c.lock(s, "x")
 			leader := c.leader()
 			c.lab.LoseReplies(c.addr(leader))
 			if err := first.Unlock(impatient); !errors.Is(err, context.Canceled) {
 				t.Errorf("the reply was not lost: %v", err)
 			}
+			time.Sleep(time.Duration(i%20) * 400 * time.Microsecond) // before the reply is lost, or before the retry
 			second := c.lock(s, "x")
 			time.Sleep(500 * time.Millisecond) // the retry has arrived
 			if got := c.holder(leader, "x"); got != second.Token() || second.Check() != nil {
@@ -156,12 +157,24 @@ func TestFault_etcd22082_StaleUnlockRetry(t *testing.T) {
 // Saw: of three writers in a queue the one in the middle loses its lease, and is given the lock all the same.
 // Here: whenever its session ends, before, at or after the hand-over, it holds nothing and the third one does.
 func TestFault_etcd16221_RevokedInTheQueue(t *testing.T) {
-	inCell(t, 3, func(t *testing.T, c *cell) {
+	ended := make(map[string]bool) // the hooks of a node are called one after the other
+	tune := func(i int, cfg *coord.Config) {
+		if i != 0 {
+			return
+		}
+		cfg.Hooks.SessionEnded = func(s coord.SessionEndInfo) { ended[s.Label] = true }
+		cfg.Hooks.Granted = func(g coord.GrantInfo) {
+			if ended[g.Label] {
+				t.Errorf("granted to %s, whose session had ended", g.Label)
+			}
+		}
+	}
+	inTunedCell(t, 3, tune, func(t *testing.T, c *cell) {
 		a, z := c.session(0, coord.WithTTL(time.Minute)), c.session(2, coord.WithTTL(time.Minute))
 		granted := 0
 		for i := range 30 {
 			held := c.lock(a, "x")
-			s := c.session(1)
+			s := c.session(1, coord.WithLabel(fmt.Sprint("the middle one of round ", i)))
 			middle := c.acquire(c.within(time.Minute), s, "x")
 			time.Sleep(50 * time.Millisecond)
 			last := c.acquire(c.within(time.Minute), z, "x")

@@ -334,18 +334,25 @@ func TestFault_etcdTryLock_CleanUpAfterTheContext(t *testing.T) {
 		leader := c.leader()
 		s := c.session(c.others(leader)[0], coord.WithTTL(time.Minute))
 		holder := c.session(leader, coord.WithTTL(time.Minute))
+		refused := 0
 		for i := range 40 {
 			held := c.lock(holder, "x")
-			ctx, cancel := context.WithTimeout(t.Context(), time.Duration(i)*100*time.Microsecond)
-			if _, err := s.TryLock(ctx, "x"); !errors.Is(err, coord.ErrLocked) && !errors.Is(err, context.DeadlineExceeded) {
+			ctx, cancel := context.WithTimeout(t.Context(), time.Duration(i)*250*time.Microsecond)
+			switch _, err := s.TryLock(ctx, "x"); {
+			case errors.Is(err, coord.ErrLocked):
+				refused++
+			case !errors.Is(err, context.DeadlineExceeded):
 				t.Error(err)
 			}
 			cancel()
 			c.unlock(held)
 			time.Sleep(50 * time.Millisecond)
 			if got, n := c.holder(leader, "x"), c.queued(leader, "x"); got != 0 || n != 0 {
-				t.Fatalf("after %d × 100µs: held with token %v, %d are waiting", i, got, n)
+				t.Fatalf("after %d × 250µs: held with token %v, %d are waiting", i, got, n)
 			}
+		}
+		if refused == 0 || refused == 40 {
+			t.Errorf("refused %d times: the race was not met", refused)
 		}
 	})
 }

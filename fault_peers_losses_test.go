@@ -111,8 +111,12 @@ func TestFault_redisson3854_LossesHaveACause(t *testing.T) {
 			inCell(t, 3, func(t *testing.T, c *cell) {
 				far := c.others(c.leader())[0]
 				l := c.lock(c.session(far), "x")
+				began := time.Now()
 				tc.end(c, l, far)
 				<-l.Context().Done()
+				if d := time.Since(began); d > ttl {
+					t.Errorf("told after %v", d)
+				}
 				lost(t, l, tc.cause)
 			})
 		})
