@@ -59,6 +59,14 @@ func (c *conductor) strike(f fault) error {
 	case flap:
 		name = c.text(f, order)
 		c.flap(claim, order, f)
+	case outdated:
+		name = c.text(f, order)
+		c.cut(claim, f.rules(order, c.ttl), f.lasts)
+		c.after(f.lasts/2, func() error {
+			c.claims++
+			c.cut(c.claims, fault{kind: mute}.rules(order, c.ttl), f.lasts/2)
+			return nil
+		})
 	default:
 		name = c.text(f, order)
 		c.cut(claim, f.rules(order, c.ttl), f.lasts)

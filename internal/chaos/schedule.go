@@ -29,6 +29,7 @@ const (
 	bridge   kind = "bridge"       // two halves see each other only through one process
 	flap     kind = "flap"         // one process is cut off and back again, many times
 	slow     kind = "slow"         // what one process sends and gets is late, perhaps by more than a lease
+	outdated kind = "late answers" // what one process gets is late, and then what it sends is lost
 	lossy    kind = "loss"         // packets are lost everywhere
 	disorder kind = "out of order" // packets overtake each other and arrive twice, everywhere
 )
@@ -40,7 +41,7 @@ func (k kind) hitsAll() bool { return k == killAll || k == rolling || k == stand
 func weights() []weight {
 	return []weight{
 		{kill, 16}, {killAll, 1}, {shutdown, 5}, {rolling, 1}, {freeze, 14}, {standby, 1}, {transfer, 4}, {full, 4}, {wipe, 3},
-		{split, 6}, {isolate, 7}, {deaf, 4}, {mute, 4}, {pair, 3}, {bridge, 3}, {flap, 2}, {slow, 5}, {lossy, 4}, {disorder, 4},
+		{split, 6}, {isolate, 7}, {deaf, 4}, {mute, 4}, {pair, 3}, {bridge, 3}, {flap, 2}, {slow, 5}, {outdated, 5}, {lossy, 4}, {disorder, 4},
 	}
 }
 
@@ -97,6 +98,8 @@ func lasting(k kind, x float64, ttl time.Duration) time.Duration {
 		return between(100*time.Millisecond, 4*ttl)
 	case kill, killAll, shutdown, rolling:
 		return between(50*time.Millisecond, 3*ttl)
+	case outdated:
+		return between(ttl, 4*ttl)
 	default:
 		return between(300*time.Millisecond, 4*ttl)
 	}
@@ -128,6 +131,8 @@ func (f fault) rules(order []int, ttl time.Duration) []rule {
 	case slow:
 		late := effect{delay: scaled(10*time.Millisecond, ttl*3/2)}
 		return []rule{{from: first, to: rest, effect: late}, {from: rest, to: first, effect: late}}
+	case outdated:
+		return []rule{{from: rest, to: first, effect: effect{delay: scaled(ttl/10, ttl*23/100)}}} // short of a call's timeout, which is a quarter of a TTL
 	case lossy:
 		return []rule{{from: all, to: all, effect: effect{loss: 0.02 + 0.3*f.amount}}}
 	case disorder:

@@ -219,31 +219,48 @@ func (c *conductor) level(ctx context.Context) error {
 	return nil
 }
 
-// compare wants the replicas to have the same counts and keys at the same entry.
+// compare wants the replicas to have the same counts and keys. Sessions of processes that were killed may still end
+// meanwhile, so it asks again for a while.
 func (c *conductor) compare(ctx context.Context) error {
-	if err := c.everybody(ctx, doDigest, callPatience); err != nil {
-		return err
+	var differ string
+	for began := time.Now(); time.Since(began) < quietPatience; {
+		if err := c.everybody(ctx, doDigest, callPatience); err != nil {
+			return err
+		}
+		if differ = c.difference(); differ == "" {
+			return nil
+		}
+		c.say(false, "once more: %s", differ)
+		if _, err := c.until(ctx, time.Second, func() bool { return false }); err != nil {
+			return err
+		}
 	}
+	c.violate("G10", "%s", differ)
+	return nil
+}
+
+// difference is one between two replicas, or "".
+func (c *conductor) difference() string {
 	var first *member
 	for _, m := range c.members {
-		if m.process == nil || m.status == nil {
+		switch {
+		case m.process == nil || m.status == nil:
 			continue
-		}
-		if first == nil {
+		case first == nil:
 			first = m
 			continue
 		}
 		a, b := first.status, m.status
 		if a.Applied == b.Applied && (a.Revision != b.Revision || a.Sessions != b.Sessions || a.Keys != b.Keys) {
-			c.violate("G10", "%s and %s differ at entry %d: %+v and %+v", first.name, m.name, a.Applied, *a, *b)
+			return fmt.Sprintf("%s and %s differ at entry %d: %+v and %+v", first.name, m.name, a.Applied, *a, *b)
 		}
 		x, _ := first.answered(doDigest)
 		y, _ := m.answered(doDigest)
 		if x.Text != y.Text {
-			c.violate("G10", "%s has %s, %s has %s", first.name, x.Text, m.name, y.Text)
+			return fmt.Sprintf("%s has %s, %s has %s", first.name, x.Text, m.name, y.Text)
 		}
 	}
-	return nil
+	return ""
 }
 
 // clean removes what the clients left.

@@ -319,7 +319,7 @@ func (w *worker) digest(ctx context.Context) (string, error) {
 	if err := json.NewEncoder(h).Encode(listing); err != nil {
 		return "", err
 	}
-	return fmt.Sprintf("%d keys, %016x", len(listing.Keys), h.Sum64()), nil
+	return fmt.Sprintf("revision %d, %d keys, %016x", listing.Revision, len(listing.Keys), h.Sum64()), nil
 }
 
 // machineTime is the same in all processes of the machine.
