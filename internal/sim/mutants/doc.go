@@ -10,7 +10,7 @@
 // -overlay flag, so nothing is written into the tree and no switch for it is in the code. The pieces must occur exactly
 // once; a test of this package sees to that, so that a mutant cannot be lost when the code moves on.
 //
-// The named tests have to pass without the mutant: a test that fails anyway kills nothing. A run that takes too long
+// The named tests run with -short, and have to pass without the mutant: a test that fails anyway kills nothing. A run that takes too long
 // counts as killed too, and is reported as a hang. A mutant that does not compile is an error. The exit status is 1 if
 // one survives, or if anything is wrong with one.
 //

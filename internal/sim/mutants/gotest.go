@@ -25,6 +25,7 @@ type goTest struct {
 	run     string // regexp; empty: all
 	args    []string
 	timeout time.Duration
+	short   bool // as go test -short: the random tests of a part do not run for long
 	cached  bool // an earlier result for the same code will do
 }
 
@@ -46,6 +47,9 @@ func (g goTest) do(ctx context.Context) (verdict, error) {
 	}
 	if g.run != "" {
 		args = append(args, "-run", g.run)
+	}
+	if g.short {
+		args = append(args, "-short")
 	}
 	if !g.cached {
 		args = append(args, "-count=1")

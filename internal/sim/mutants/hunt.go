@@ -43,7 +43,7 @@ func (h *hunt) baseline(ctx context.Context, chosen []Mutant) error {
 		}
 	}
 	for dir, named := range tests {
-		g := goTest{root: h.root, dir: dir, run: "^(" + strings.Join(named, "|") + ")$", timeout: 5 * h.o.timeout, cached: true}
+		g := goTest{root: h.root, dir: dir, run: "^(" + strings.Join(named, "|") + ")$", timeout: 5 * h.o.timeout, short: true, cached: true}
 		v, err := g.do(ctx)
 		switch {
 		case err != nil:
@@ -80,7 +80,7 @@ func (h *hunt) mutant(ctx context.Context, m Mutant) (r result) {
 		if err := h.useless[k.Package]; err != nil {
 			return result{err: err}
 		}
-		h.try(ctx, &r, goTest{root: h.root, overlay: overlay, dir: k.Package, run: "^(" + topLevel(k.Tests) + ")$" + subtests(k.Tests), timeout: h.o.timeout})
+		h.try(ctx, &r, goTest{root: h.root, overlay: overlay, dir: k.Package, run: "^(" + topLevel(k.Tests) + ")$" + subtests(k.Tests), short: true, timeout: h.o.timeout})
 	}
 	if h.o.all {
 		for _, dir := range m.packages() {

@@ -24,19 +24,13 @@ type options struct {
 	timeout  time.Duration
 }
 
-func main() {
-	var o options
-	var err error
-	run := flag.String("run", "", "only mutants whose names match this regexp")
-	flag.BoolVar(&o.all, "all", false, "run every test of the packages concerned, not only those named")
-	flag.IntVar(&o.seeds, "seeds", 0, "run so many seeds of the simulation against each mutant as well")
-	flag.IntVar(&o.jobs, "j", 1, "mutants at the same time")
-	flag.BoolVar(&o.markdown, "markdown", false, "print the table as Markdown, at the end")
-	flag.DurationVar(&o.timeout, "timeout", 2*time.Minute, "time limit of one run of tests")
-	flag.Parse()
-	if o.run, err = regexp.Compile(*run); err != nil || flag.NArg() > 0 || o.jobs < 1 {
-		fmt.Fprintln(os.Stderr, "mutants: -run must be a regexp, -j at least 1, and there are no arguments:", err, flag.Args())
-		os.Exit(2)
+func main() { os.Exit(run()) }
+
+func run() (status int) {
+	o, err := parse()
+	if err != nil {
+		fmt.Fprintln(os.Stderr, "mutants:", err)
+		return 2
 	}
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt)
 	defer stop()
@@ -45,8 +39,24 @@ func main() {
 		fmt.Fprintln(os.Stderr, "mutants:", err)
 	}
 	if err != nil || !ok {
-		os.Exit(1)
+		return 1
 	}
+	return 0
+}
+
+func parse() (o options, err error) {
+	names := flag.String("run", "", "only mutants whose names match this regexp")
+	flag.BoolVar(&o.all, "all", false, "run every test of the packages concerned, not only those named")
+	flag.IntVar(&o.seeds, "seeds", 0, "run so many seeds of the simulation against each mutant as well")
+	flag.IntVar(&o.jobs, "j", 1, "mutants at the same time")
+	flag.BoolVar(&o.markdown, "markdown", false, "print the table as Markdown, at the end")
+	flag.DurationVar(&o.timeout, "timeout", 2*time.Minute, "time limit of one run of tests")
+	flag.Parse()
+	if flag.NArg() > 0 || o.jobs < 1 {
+		return o, fmt.Errorf("-j is at least 1, and there are no arguments: %q", flag.Args())
+	}
+	o.run, err = regexp.Compile(*names)
+	return o, err
 }
 
 // check runs the mutants that o names, and reports whether all were killed.
