@@ -48,10 +48,11 @@ func (deafPort) WritePacket([]byte, string) error { return nil }
 func goroutines(label string) (n int) {
 	var out bytes.Buffer
 	_ = pprof.Lookup("goroutine").WriteTo(&out, 1)
-	for record := range strings.SplitSeq(out.String(), "\n\n") {
+	_, records, _ := strings.Cut(out.String(), "\n") // after a heading
+	for record := range strings.SplitSeq(records, "\n\n") {
 		var count int
 		if strings.Contains(record, label) {
-			_, _ = fmt.Sscanf(strings.TrimLeft(record, "\n"), "%d @", &count)
+			_, _ = fmt.Sscanf(record, "%d @", &count)
 			n += count
 		}
 	}
