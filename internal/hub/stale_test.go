@@ -69,3 +69,21 @@ func TestG9_NothingIsMissedBetweenReadingAndWaiting(t *testing.T) {
 		}
 	})
 }
+
+// A state that goes back under a watcher that waits, as one that a snapshot replaces may, does not take its cursor along.
+func TestG9_StateGoesBackUnderAWaitingWatcher(t *testing.T) {
+	inWorld(t, 100, func(t *testing.T, w *world) {
+		watcher := w.watch(Options{Key: "a"})
+		w.put("a", "1")
+		old, index, seq := w.Clone(), w.index, w.seq
+		w.put("a", "2")
+		w.expect(watcher, "a=1", "a=2")
+		time.AfterFunc(100*time.Millisecond, func() { w.replace(old) })
+		w.expect(watcher, nothing)
+		w.index, w.seq = index, seq
+		w.put("a", "2")
+		w.expect(watcher, nothing)
+		w.put("a", "3")
+		w.expect(watcher, "a=3")
+	})
+}

@@ -26,7 +26,7 @@ func releaseMutants() []Mutant {
 			by(whole, "TestUnlockStopsFirst")},
 		{"release/cancelled-waiter-stays", "G6 G12", "a Lock call that was cancelled stays in the queue, and is granted to nobody",
 			in(server+"/session.go", "		x.srv.Go(func() { x.withdraw(c.Seq) })\n", ""),
-			by(whole, "TestG6_CancelAgainstGrant|TestG6_TheDeadAndTheCancelledAreSkipped")},
+			by(directed, "TestG6_DirectedACancelledWaiterLeavesTheQueue")},
 		{"release/shutdown-says-nothing", "G12", "a node that shuts down leaves its sessions to expire",
 			in(server+"/stop.go", "			if err := x.close(bounded, ErrClosed); err != nil {\n", "			if err := bounded.Err(); err != nil {\n"),
 			by(whole, "TestShutdownFreesAtOnce|TestShutdown_TellsTheCellFirst")},
@@ -101,6 +101,6 @@ func leaderMutants() []Mutant {
 		{"leader/members-not-saved", "G8", "the addresses of the servers are not kept on the disk, from where a restart finds its way back",
 			in(server+"/members.go", "		if err := s.store.SavePeers(kept); err != nil {\n", "		if err := s.stop.Err(); err != nil && kept != nil {\n"), by(whole, "TestForming_JoinIsOutdated")},
 		{"leader/no-generation", "G2", "a new cell does not begin above the tokens of an earlier one, nor with its limits",
-			in(server+"/form.go", "	if !formed {\n", "	if formed {\n"), by(whole, "TestLimits_OfTheCell|TestG9_WatchFallsBehind")},
+			in(server+"/form.go", "	if !formed {\n", "	if formed {\n"), by(directed, "TestG2_DirectedANewCellLiftsItsTokens")},
 	}
 }
