@@ -103,8 +103,14 @@ func TestFault_raft404_NewServersCannotVoteYet(t *testing.T) {
 // Here: whatever the program does not read, or does slowly in its hooks, the cell goes on.
 func TestFault_raft384_NobodyListens(t *testing.T) {
 	tune := func(_ int, cfg *coord.Config) {
-		cfg.Hooks.LeaderChanged = func(coord.LeaderInfo) { <-time.After(200 * time.Millisecond) }
-		cfg.Hooks.Granted = func(coord.GrantInfo) { <-time.After(200 * time.Millisecond) }
+		told := 0 // hooks are called one after the other
+		slow := func() {
+			if told++; told <= 30 {
+				<-time.After(3 * time.Second)
+			}
+		}
+		cfg.Hooks.LeaderChanged = func(coord.LeaderInfo) { slow() }
+		cfg.Hooks.Granted = func(coord.GrantInfo) { slow() }
 	}
 	inTunedCell(t, 3, tune, func(t *testing.T, c *cell) {
 		for i := range 3 {
