@@ -123,7 +123,7 @@ func (w *world) clients(seed uint64) load.Config {
 		Record: w.rec, Node: w.nodeOf, Resource: w.resource, Complain: w.violated,
 		Opened: func(client int, s *coord.Session) { w.opened(w.slots[client%len(w.slots)], s) },
 		Seed:   seed, First: 1, Lockers: 5, Candidates: 2, Writers: 4, Watchers: 3, Locks: 2, Elections: 1, Keys: 3,
-		TTL: ttl, Think: 250 * time.Millisecond, Overrun: 10 * time.Millisecond,
+		TTL: ttl, Think: 400 * time.Millisecond, Overrun: 10 * time.Millisecond,
 	}
 }
 
@@ -193,6 +193,7 @@ func (w *world) kill(s *slot) {
 	n := s.node
 	s.node = nil
 	s.mu.Unlock()
+	s.disk.disarm()
 	s.disk.release()
 	if n != nil {
 		n.Close()
