@@ -129,7 +129,7 @@ func fenceMutants() []Mutant {
 func boundMutants() []Mutant {
 	return []Mutant{
 		{"bound/requests-of-a-peer", "G12", "a peer may have any number of requests under way",
-			in("internal/calls/inbound.go", "	if len(in.requests) >= in.x.cfg.MaxInFlight+2*maxUrgent {\n", "	if len(in.requests) < 0 {\n"), by("internal/calls", "TestRequestsUnderWayAreBounded")},
+			in("internal/calls/inbound.go", "	if len(in.requests) >= in.x.cfg.MaxInFlight+2*maxUrgent {\n", "	if len(in.requests) < 0 {\n"), by("internal/calls", "TestBusyPeer")},
 		{"bound/waiting-changes", "G12", "any number of changes may wait to be written",
 			in(server+"/packer.go", "	if p.bytes+q.size > packQueued {\n", "	if p.bytes < 0 {\n"), by(server, "TestTooManyWaitingChangesAreRefused")},
 		{"bound/waits-left-behind", "G12", "who gave up waiting for an answer is remembered for ever",
