@@ -65,7 +65,8 @@ func (f watchOptionFunc) watchOption(o *hub.Options) { f(o) }
 func Prefix() WatchOption { return watchOptionFunc(func(o *hub.Options) { o.Prefix = true }) }
 
 // FromRevision begins with the changes of revision r and later ones; 0: with all that the history has. Pass the
-// revision of the last Batch seen, plus 1, to resume without a gap, on any node. Without it a Watch begins now.
+// revision of the last Batch seen, plus 1, to resume without a gap, on any node of the same cell: Status.CellID tells one
+// that was built anew, whose revisions are others. Without it a Watch begins now.
 func FromRevision(r Revision) WatchOption {
 	return watchOptionFunc(func(o *hub.Options) { o.From, o.HasFrom = r, true })
 }
