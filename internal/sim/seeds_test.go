@@ -33,6 +33,7 @@ type totals struct {
 	virtual                     time.Duration
 	struck                      map[string]int
 	leaderFaults                int
+	snapshotLoops               int
 	calls, grants, changes      int
 	terms, expired              int
 }
@@ -204,6 +205,7 @@ func (s *totals) add(w *world, h *history.History, violations, undecided int) {
 		s.struck[name] += n
 	}
 	s.leaderFaults += w.counts.leaderFaults
+	s.snapshotLoops += w.counts.snapshotLoops
 	s.terms += int(w.terms)
 	s.expired += len(w.expired)
 	s.calls += len(h.Ops)
@@ -226,7 +228,7 @@ func (s *totals) report(t *testing.T) {
 		kinds = append(kinds, fmt.Sprintf("%s %d", name, s.struck[name]))
 	}
 	t.Logf("%d runs, %.1f virtual hours, %d faults (%d of leaders), %d terms, %d calls, %d grants, %d changes of keys, "+
-		"%d sessions expired, %d histories undecided, %d violations\n%s",
-		s.runs, s.virtual.Hours(), all, s.leaderFaults, s.terms, s.calls, s.grants, s.changes, s.expired, s.undecided,
+		"%d sessions expired, %d servers stopped by raft's snapshot loop, %d histories undecided, %d violations\n%s",
+		s.runs, s.virtual.Hours(), all, s.leaderFaults, s.terms, s.calls, s.grants, s.changes, s.expired, s.snapshotLoops, s.undecided,
 		s.violations, strings.Join(kinds, ", "))
 }
