@@ -146,13 +146,6 @@ func (d *disk) release() {
 	}
 }
 
-// damage notes that what is on the disk cannot be used any more.
-func (d *disk) damage() {
-	d.mu.Lock()
-	defer d.mu.Unlock()
-	d.retire = true
-}
-
 // lost says whether the disk may be refused by the server that is to use it.
 func (d *disk) lost() bool {
 	d.mu.Lock()
