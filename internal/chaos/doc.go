@@ -22,8 +22,7 @@
 // and end with the processes; those are killed by the kernel when this program dies. Of a run that was killed a directory
 // in the temporary folder is left, which the next run removes.
 //
-// Compaction of the log and the comparison of the replicas, which happen every some ten thousand entries otherwise,
-// happen every 2,000 and 250 here.
+// The log is compacted and the replicas compare themselves as seldom as in production, every some ten thousand entries.
 //
 // # What is done to it
 //

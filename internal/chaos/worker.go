@@ -24,7 +24,6 @@ import (
 	"github.com/coordcell/coord"
 	"github.com/coordcell/coord/internal/history"
 	"github.com/coordcell/coord/internal/load"
-	"github.com/coordcell/coord/internal/store"
 	"github.com/coordcell/coord/transport"
 )
 
@@ -58,17 +57,6 @@ type activeLoad struct {
 	sessions []*coord.Session
 	stopping *history.Recorder // set once the node is being shut down
 }
-
-// pace is the network of a worker: real, and the log is compacted and compared much more often than otherwise, so that a
-// few minutes show what else takes hours. Package server asks a Network for that. The other methods are of use in tests
-// in memory only.
-type pace struct{ transport.Network }
-
-func (pace) Disk(string) *store.Disk      { return nil }
-func (pace) Faults(string) store.Faults   { return store.Faults{} }
-func (pace) CommitTimeout() time.Duration { return 0 }
-func (pace) SnapshotThreshold() uint64    { return 2000 }
-func (pace) CheckEvery() uint64           { return 250 }
 
 // work runs a worker until it is told to stop, and returns its exit status.
 func work(argument string) int {
@@ -113,7 +101,7 @@ func (w *worker) start(argument string, log *slog.Logger) (err error) {
 	w.node, err = coord.Start(ctx, coord.Config{
 		Name: w.settings.Name, Cell: w.settings.Cell, Dir: w.settings.Dir,
 		Listen: w.settings.Listen, Join: w.settings.Join, Expect: w.settings.Expect,
-		ElectionTimeout: w.settings.ElectionTimeout, Logger: log, Transport: pace{transport.TCP()},
+		ElectionTimeout: w.settings.ElectionTimeout, Logger: log, Transport: transport.TCP(),
 	})
 	return err
 }
