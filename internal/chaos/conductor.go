@@ -207,7 +207,7 @@ func (c *conductor) take(e event) {
 	case e.note.What == noteComplaint:
 		c.violate(e.note.Guarantee, "%s: %s", m.name, e.note.Text)
 	case e.note.What == noteStopped:
-		e.process.stopped = e.note.Text
+		e.process.stopped, e.process.loop = e.note.Text, e.note.Loop
 	default:
 		m.answers[e.note.What] = e.note
 		c.say(false, "%s: %s %s %s", m.name, e.note.What, e.note.Text, e.note.Err)
@@ -228,6 +228,10 @@ func (c *conductor) exited(m *member, p *process) {
 	case p.stopped != "" && m.full && strings.Contains(p.stopped, syscall.ENOSPC.Error()):
 		c.figures.stops++
 		c.say(false, "%s stopped by itself, as it must: %s", m.name, p.stopped)
+	case p.loop: // which only a new start ends
+		c.figures.loops++
+		c.say(true, "%s stopped by itself, and is started again: %s", m.name, p.stopped)
+		c.after(0, func() error { return c.startAgain(m) })
 	case p.stopped != "":
 		c.violate("G12", "%s stopped by itself (%v): %s", m.name, state, p.stopped)
 	case !p.ending:
@@ -235,6 +239,19 @@ func (c *conductor) exited(m *member, p *process) {
 	case state.Exited() && state.ExitCode() != 0:
 		c.violate("G12", "%s did not stop as it was asked to: %v; see %s", m.name, state, filepath.Base(p.logFile))
 	}
+}
+
+// startAgain starts a process that has ended by itself, once no fault has it any more: many faults end with a start of
+// their own.
+func (c *conductor) startAgain(m *member) error {
+	switch {
+	case m.process != nil:
+		return nil
+	case m.claim != 0:
+		c.after(100*time.Millisecond, func() error { return c.startAgain(m) })
+		return nil
+	}
+	return c.start(m)
 }
 
 // start starts a member's process, with clients if the others have theirs.

@@ -22,7 +22,8 @@
 // and end with the processes; those are killed by the kernel when this program dies. Of a run that was killed a directory
 // in the temporary folder is left, which the next run removes.
 //
-// The log is compacted and the replicas compare themselves as seldom as in production, every some ten thousand entries.
+// The log is compacted every 2,000 entries and the replicas compare themselves every 250, which in production happens
+// every some ten thousand.
 //
 // # What is done to it
 //
@@ -52,9 +53,10 @@
 //     reached when the cell cannot.
 //
 // At any time it is a violation if a node stops by itself, other than for its full disk (so does one whose replica
-// differs from the majority's); if a process ends by itself or does not end when it is told to; if a client meets an
-// error that no fault explains; or if a log has a panic or a report of the race detector. The first violation ends the
-// run, and records, logs and data directories are kept.
+// differs from the majority's) or to get out of a loop that hashicorp/raft can fall into (package raftnode); if a process
+// ends by itself or does not end when it is told to; if a client meets an error that no fault explains; or if a log has a
+// panic or a report of the race detector. The first violation ends the run, and records, logs and data directories are
+// kept.
 //
 // # What is not
 //

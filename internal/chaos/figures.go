@@ -19,6 +19,7 @@ type figures struct {
 	leaders int // of the faults, those that hit the leader
 	skipped int // drawn, but what they would have hit was in the hands of another
 	stops   int // of nodes whose disk was full
+	loops   int // of nodes that got out of raft's snapshot loop
 	stormed time.Duration
 	healed  []time.Duration // from the last fault of a window until every process used the cell
 
@@ -83,6 +84,7 @@ func (f *figures) print(w io.Writer, fabric *fabric, resource *vaultService) {
 	}
 	fmt.Fprintf(w, "%d faults were left out, because another had their process\n", f.skipped)
 	fmt.Fprintf(w, "%d times a node stopped because its disk was full\n", f.stops)
+	fmt.Fprintf(w, "%d times a node stopped to get out of raft's snapshot loop\n", f.loops)
 	fmt.Fprintf(w, "%d packets carried, %d lost\n", fabric.carried.Load(), fabric.lost.Load())
 	fmt.Fprintf(w, "%d writes to the resource accepted, %d refused for their tokens\n", resource.accepted.Load(), resource.stale.Load())
 	fmt.Fprintf(w, "%d calls, %d grants, %d changes of keys and %d batches of watches checked\n", f.calls, f.grants, f.changes, f.batches)

@@ -42,6 +42,7 @@ type process struct {
 	ending  bool // somebody killed it or asked it to stop
 	frozen  bool
 	stopped string // why its node ended by itself
+	loop    bool   // to get out of raft's snapshot loop
 }
 
 // event is what a process said, or with exited that it has ended.

@@ -42,6 +42,7 @@ type note struct {
 	Guarantee string        `json:",omitempty"` // complaint
 	Text      string        `json:",omitempty"` // complaint: what; stopped: why; digest: the hash
 	Err       string        `json:",omitempty"` // of the order
+	Loop      bool          `json:",omitempty"` // stopped: to get out of raft's snapshot loop
 }
 
 const (

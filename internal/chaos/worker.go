@@ -24,6 +24,8 @@ import (
 	"github.com/coordcell/coord"
 	"github.com/coordcell/coord/internal/history"
 	"github.com/coordcell/coord/internal/load"
+	"github.com/coordcell/coord/internal/raftnode"
+	"github.com/coordcell/coord/internal/server"
 	"github.com/coordcell/coord/transport"
 )
 
@@ -58,6 +60,16 @@ type activeLoad struct {
 	stopping *history.Recorder // set once the node is being shut down
 }
 
+// pace is the network of a worker: real, and the log is compacted and the replicas are compared much more often than
+// otherwise, so that a few minutes show what else takes hours.
+type pace struct{ transport.Network }
+
+var _ server.Pace = pace{}
+
+func (pace) CommitTimeout() time.Duration       { return 0 }
+func (pace) Snapshots() (uint64, time.Duration) { return 2000, 5 * time.Second }
+func (pace) CheckEvery() uint64                 { return 250 }
+
 // work runs a worker until it is told to stop, and returns its exit status.
 func work(argument string) int {
 	w := &worker{out: json.NewEncoder(os.Stdout)}
@@ -82,7 +94,7 @@ func work(argument string) int {
 		case <-terminate:
 			return w.shutdown(log)
 		case <-w.node.Done():
-			w.say(note{What: noteStopped, Text: w.node.Err().Error()})
+			w.say(note{What: noteStopped, Text: w.node.Err().Error(), Loop: errors.Is(w.node.Err(), raftnode.ErrSnapshotLoop)})
 			log.Error("the node has stopped", "error", w.node.Err())
 			return exitStopped
 		}
@@ -101,7 +113,7 @@ func (w *worker) start(argument string, log *slog.Logger) (err error) {
 	w.node, err = coord.Start(ctx, coord.Config{
 		Name: w.settings.Name, Cell: w.settings.Cell, Dir: w.settings.Dir,
 		Listen: w.settings.Listen, Join: w.settings.Join, Expect: w.settings.Expect,
-		ElectionTimeout: w.settings.ElectionTimeout, Logger: log, Transport: transport.TCP(),
+		ElectionTimeout: w.settings.ElectionTimeout, Logger: log, Transport: pace{transport.TCP()},
 	})
 	return err
 }

@@ -152,6 +152,9 @@ func emptyResponse(command any) any {
 // maxInstalls is how many snapshots in a row may be installed whose first entry to follow is refused.
 const maxInstalls = 3
 
+// ErrSnapshotLoop is why a node stopped that raft would else have installed snapshots for ever.
+var ErrSnapshotLoop = errors.New("raftnode: the log disagrees with every snapshot that is installed: start the node again")
+
 // snapshotLoop notices that this node installs one snapshot after the other: its own log diverges at the snapshot's
 // index, raft goes on comparing that instead of the snapshot, refuses what follows, and is sent the snapshot again, for
 // ever. It has no way out while it runs.
@@ -182,8 +185,7 @@ func (l *snapshotLoop) answered(command any, a raft.RPCResponse) error {
 		if l.installed != 0 && req.PrevLogEntry == l.installed {
 			l.installed = 0
 			if l.refused++; l.refused >= maxInstalls {
-				return fmt.Errorf("raftnode: snapshot of index %d was installed %d times, and the log still disagrees with it: start the node again",
-					req.PrevLogEntry, l.refused)
+				return fmt.Errorf("%w; index %d was installed %d times", ErrSnapshotLoop, req.PrevLogEntry, l.refused)
 			}
 		}
 	}

@@ -43,15 +43,20 @@ type Config struct {
 	LeaderChanged func(leader string, term uint64)
 }
 
-// laboratory is a Network that decides more than the network: in tests, what an InMemory server keeps its things in, so
-// that it can be started again, how that fails, raft's CommitTimeout, when it compacts its log, and how often the
-// replicas are compared. And it sees more: what a server sends and applies, and its state.
-type laboratory interface {
+// Pace is a Network that also decides how often a server does what it does seldom: with 0 as often as in production. It
+// is for tests and trials, which must see in minutes what else takes hours.
+type Pace interface {
+	CommitTimeout() time.Duration                          // raft's
+	Snapshots() (threshold uint64, interval time.Duration) // raft's; threshold is also its TrailingLogs
+	CheckEvery() uint64                                    // entries between two comparisons of the replicas
+}
+
+// Laboratory is a Pace that decides and sees more, for tests: what an InMemory server keeps its things in, so that it can
+// be started again; how that fails; what a server sends and applies; and its state.
+type Laboratory interface {
+	Pace
 	Disk(listen string) *store.Disk
 	Faults(listen string) store.Faults
-	CommitTimeout() time.Duration
-	Snapshots() (threshold uint64, interval time.Duration)
-	CheckEvery() uint64
 	Observer(listen string) raftnode.Observer
 	Opened(listen string, state func() *fsm.State)
 }
@@ -157,15 +162,14 @@ func (s *Server) open(ctx context.Context) error {
 		ElectionTimeout: s.cfg.ElectionTimeout,
 		TermStart:       s.termStart, Activated: s.activated, Deactivated: s.deactivated, Now: s.now, Logger: s.log,
 	}
-	lab, inLab := s.cfg.Network.(laboratory)
-	if inLab {
-		replicaConfig.CheckEvery = lab.CheckEvery()
-		raftConfig.CommitTimeout, raftConfig.Observer = lab.CommitTimeout(), lab.Observer(s.cfg.Listen)
-		raftConfig.SnapshotThreshold, raftConfig.SnapshotInterval = lab.Snapshots()
+	if pace, ok := s.cfg.Network.(Pace); ok {
+		replicaConfig.CheckEvery, raftConfig.CommitTimeout = pace.CheckEvery(), pace.CommitTimeout()
+		raftConfig.SnapshotThreshold, raftConfig.SnapshotInterval = pace.Snapshots()
 		raftConfig.TrailingLogs = raftConfig.SnapshotThreshold
 	}
 	s.replica = replica.New(replicaConfig)
-	if inLab {
+	if lab, ok := s.cfg.Network.(Laboratory); ok {
+		raftConfig.Observer = lab.Observer(s.cfg.Listen)
 		lab.Opened(s.cfg.Listen, s.replica.Clone)
 	}
 	s.hub = hub.New(hub.Config{
@@ -198,7 +202,7 @@ func (s *Server) open(ctx context.Context) error {
 
 func (s *Server) openStore() (err error) {
 	opts := store.Options{Cell: s.cfg.Cell, Switch: s.trip, OnStall: s.stalled, Logger: s.log}
-	lab, inLab := s.cfg.Network.(laboratory)
+	lab, inLab := s.cfg.Network.(Laboratory)
 	switch {
 	case s.cfg.InMemory && inLab:
 		opts.Faults = lab.Faults(s.cfg.Listen)

@@ -10,6 +10,8 @@ import (
 	"github.com/coordcell/coord/internal/lab"
 )
 
+var _ Laboratory = (*lab.Lab)(nil) // or tests would run at the pace of production, without their disks
+
 // alone runs test in a bubble, with a server that leads a cell of its own.
 func alone(t *testing.T, test func(t *testing.T, s *Server)) {
 	t.Helper()

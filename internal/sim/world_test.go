@@ -2,6 +2,7 @@ package sim
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"log/slog"
 	"math/rand/v2"
@@ -16,6 +17,7 @@ import (
 	"github.com/coordcell/coord/internal/history"
 	"github.com/coordcell/coord/internal/lab"
 	"github.com/coordcell/coord/internal/load"
+	"github.com/coordcell/coord/internal/raftnode"
 )
 
 const (
@@ -220,7 +222,7 @@ func (w *world) revive() {
 		if n != nil {
 			switch {
 			case s.disk.explains(n.Err()):
-			case strings.Contains(n.Err().Error(), "the log still disagrees with it: start the node again"):
+			case errors.Is(n.Err(), raftnode.ErrSnapshotLoop):
 				w.counts.snapshotLoops++
 			default:
 				w.violated("G10", fmt.Sprintf("server %d has stopped: %v", s.i, n.Err()))
