@@ -32,6 +32,9 @@ const (
 // anybody listens at that address as well.
 //
 // Hosts are mere names, nothing is looked up; an empty host, localhost and the unspecified addresses mean 127.0.0.1.
+//
+// An endpoint that only dials has no address and yet a place for faults: a host of its own, dialler-1 for the first
+// one that the network opened, dialler-2 for the second and so on, or the host that On named.
 type Memory struct {
 	mu        sync.Mutex // guards everything below, and the state of all endpoints and streams
 	endpoints map[string]*memEndpoint
@@ -42,6 +45,7 @@ type Memory struct {
 	latency   time.Duration
 	random    *rand.Rand
 	lastPort  int
+	diallers  int           // endpoints that only dial, opened on no particular host
 	changed   chan struct{} // closed and replaced whenever a fault changes; dials wait for it
 }
 
@@ -67,6 +71,9 @@ func (m *Memory) Listen(ctx context.Context, addr string) (Endpoint, error) {
 	if err := ctx.Err(); err != nil {
 		return nil, err
 	}
+	if addr == "" {
+		return m.openDialler(""), nil
+	}
 	addr, err := canonical(addr)
 	if err != nil {
 		return nil, err
@@ -79,9 +86,38 @@ func (m *Memory) Listen(ctx context.Context, addr string) (Endpoint, error) {
 	if m.endpoints[addr] != nil {
 		return nil, fmt.Errorf("listen on %s: %w", addr, syscall.EADDRINUSE)
 	}
-	e := newMemEndpoint(m, addr)
+	e := newMemEndpoint(m, addr, m.clock(addr))
 	m.endpoints[addr] = e
 	return e, nil
+}
+
+// On returns the same network as a process on that host sees it: what it opens with Listen(ctx, "") is on that host.
+func (m *Memory) On(host string) Network { return memoryOn{m, canonicalHost(host)} }
+
+type memoryOn struct {
+	*Memory
+	host string
+}
+
+func (m memoryOn) Listen(ctx context.Context, addr string) (Endpoint, error) {
+	if addr != "" || ctx.Err() != nil {
+		return m.Memory.Listen(ctx, addr)
+	}
+	return m.openDialler(m.host), nil
+}
+
+// openDialler opens an endpoint that only dials.
+func (m *Memory) openDialler(host string) Endpoint {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	if host == "" {
+		m.diallers++
+		host = "dialler-" + strconv.Itoa(m.diallers)
+	}
+	e := newMemEndpoint(m, m.freeAddr(host), m.clock(host))
+	e.onlyDials = true
+	m.endpoints[e.addr] = e
+	return e
 }
 
 // freeAddr picks a port of host that nobody listens on.

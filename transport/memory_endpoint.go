@@ -14,9 +14,11 @@ import (
 // memEndpoint is one endpoint of a Memory, whose lock guards it.
 type memEndpoint struct {
 	m     *Memory
-	addr  string
+	addr  string // where it listens, or, if it only dials, what the faults go by
 	clock *memClock
 	cond  *sync.Cond // something for Accept or ReadPacket, or the end
+
+	onlyDials bool
 
 	closed  bool
 	done    chan struct{} // closed with it, for dials
@@ -33,18 +35,23 @@ type memPacket struct {
 	from, to string
 }
 
-func newMemEndpoint(m *Memory, addr string) *memEndpoint {
+func newMemEndpoint(m *Memory, addr string, clock *memClock) *memEndpoint {
 	return &memEndpoint{
 		m:     m,
 		addr:  addr,
-		clock: m.clock(addr),
+		clock: clock,
 		cond:  sync.NewCond(&m.mu),
 		done:  make(chan struct{}),
 		ends:  make(map[*memConn]struct{}),
 	}
 }
 
-func (e *memEndpoint) Addr() string { return e.addr }
+func (e *memEndpoint) Addr() string {
+	if e.onlyDials {
+		return ""
+	}
+	return e.addr
+}
 
 func (e *memEndpoint) Accept() (net.Conn, error) {
 	e.m.mu.Lock()
@@ -94,7 +101,7 @@ func (e *memEndpoint) dialOnce(ctx context.Context, to string) (net.Conn, error)
 	switch {
 	case e.closed:
 		return nil, net.ErrClosed
-	case far == nil:
+	case far == nil || far.onlyDials:
 		return nil, syscall.ECONNREFUSED
 	case len(far.backlog) >= backlogSize:
 		return nil, nil
@@ -162,8 +169,11 @@ func (e *memEndpoint) WritePacket(b []byte, addr string) error {
 	}
 	e.m.mu.Lock()
 	defer e.m.mu.Unlock()
-	if e.closed {
+	switch {
+	case e.closed:
 		return e.fail("write packet", addr, net.ErrClosed)
+	case e.onlyDials:
+		return e.fail("write packet", addr, errOnlyDials)
 	}
 	p := memPacket{data: append([]byte(nil), b...), from: e.addr, to: to}
 	if !e.paused {
@@ -196,7 +206,7 @@ func (e *memEndpoint) fly(p memPacket, d time.Duration) {
 		defer e.m.mu.Unlock()
 		e.flying--
 		far := e.m.endpoints[p.to]
-		if far == nil || e.m.summary(p.from, p.to).cut || len(far.packets) >= packetQueueSize {
+		if far == nil || far.onlyDials || e.m.summary(p.from, p.to).cut || len(far.packets) >= packetQueueSize {
 			return
 		}
 		far.packets = append(far.packets, p)
@@ -281,21 +291,21 @@ func (e *memEndpoint) fail(op, addr string, err error) error {
 	return opErr
 }
 
-// memClock is the lease clock of an address.
+// memClock is the lease clock of an address, or of the host of endpoints that only dial.
 type memClock struct {
 	base time.Duration // what it showed at since
 	at   time.Time
 	rate float64
 }
 
-// clock returns the clock of an address. Each starts from a value of its own: who compares two clocks shall see it.
-func (m *Memory) clock(addr string) *memClock {
-	c := m.clocks[addr]
+// clock returns the clock of a place. Each starts from a value of its own: who compares two clocks shall see it.
+func (m *Memory) clock(place string) *memClock {
+	c := m.clocks[place]
 	if c == nil {
 		h := fnv.New32a()
-		h.Write([]byte(addr))
+		h.Write([]byte(place))
 		c = &memClock{base: time.Duration(h.Sum32()) * time.Millisecond, at: time.Now(), rate: 1}
-		m.clocks[addr] = c
+		m.clocks[place] = c
 	}
 	return c
 }

@@ -145,8 +145,8 @@ func (m *Memory) Kill(addr string) {
 }
 
 // SetClockRate makes the lease clock of the endpoint at addr, host:port, tick rate times as fast as time passes,
-// from now on. The rate is 1 until set, above 0, and stays with the address when it is listened on again. Clocks of
-// different addresses start from different values.
+// from now on; those that only dial have a clock for each host, and addr is the host. The rate is 1 until set, above
+// 0, and stays with the address when it is listened on again. Different clocks start from different values.
 func (m *Memory) SetClockRate(addr string, rate float64) {
 	m.mu.Lock()
 	defer m.mu.Unlock()

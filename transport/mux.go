@@ -28,6 +28,10 @@ type MuxConfig struct {
 	Node   string   // the node's id, 1 to 255 bytes of UTF-8
 	Boot   uint64   // random for each start of the process
 	CellID [16]byte // see SetCellID
+	// LearnCellID makes a node that knows no id take that of the first formed node that it dials. It is for those
+	// that keep nothing and are told only where the cell's servers are. Streams to nodes that were not formed are
+	// closed then: which cell they become part of is not known.
+	LearnCellID bool
 
 	HandshakeTimeout time.Duration // for one handshake, at either end; 0: 5 s
 	// Wrap puts a layer around each stream before its first byte, for encryption; nil: none. The stream has a
@@ -112,16 +116,21 @@ func (m *Mux) CellID() [16]byte {
 func (m *Mux) SetCellID(id [16]byte) {
 	m.mu.Lock()
 	m.cellID = id
-	var strangers []*Conn
-	for c := range m.conns {
-		if admitCellID(c.kind, id, c.peer.CellID) != nil {
-			strangers = append(strangers, c)
-		}
-	}
+	strangers := m.connsWhere(func(c *Conn) bool { return admitCellID(c.kind, id, c.peer.CellID) != nil })
 	m.mu.Unlock()
 	for _, c := range strangers {
 		c.Close()
 	}
+}
+
+// connsWhere selects streams. m.mu is held.
+func (m *Mux) connsWhere(want func(*Conn) bool) (found []*Conn) {
+	for c := range m.conns {
+		if want(c) {
+			found = append(found, c)
+		}
+	}
+	return found
 }
 
 // Dial opens a stream to the node at addr, which must be expect unless that is "". ctx bounds the attempt only. The
@@ -166,6 +175,9 @@ func (m *Mux) introduce(ctx context.Context, raw net.Conn, kind Kind, own Hello)
 	}
 	raw.SetDeadline(time.Time{})
 	c := &Conn{Conn: conn, mux: m, kind: kind, peer: peer}
+	if m.config.LearnCellID {
+		return c, m.learn(c, own.CellID)
+	}
 	return c, m.track(c)
 }
 
@@ -354,10 +366,38 @@ func (m *Mux) hello(expect string) Hello {
 	}
 }
 
+// learn is track for a stream that was dialled, in which this node said that its cell's id is told: if it knows none,
+// it takes the peer's. A peer that has none either, and was told none, may become part of any cell: no stream to such
+// a one outlives the moment at which the id is known.
+func (m *Mux) learn(c *Conn, told [16]byte) error {
+	var none [16]byte
+	var unformed []*Conn
+	m.mu.Lock()
+	err := m.trackLocked(c)
+	switch known := m.cellID != none; {
+	case err != nil:
+	case !known && c.peer.CellID != none:
+		m.cellID = c.peer.CellID
+		unformed = m.connsWhere(func(c *Conn) bool { return c.peer.CellID == none })
+	case known && told == none && c.peer.CellID == none:
+		delete(m.conns, c)
+		err = fmt.Errorf("%w: the peer's cell is not formed yet", ErrCell)
+	}
+	m.mu.Unlock()
+	for _, c := range unformed {
+		c.Close()
+	}
+	return err
+}
+
 // track makes c subject to SetCellID, which may have been called since the handshake.
 func (m *Mux) track(c *Conn) error {
 	m.mu.Lock()
 	defer m.mu.Unlock()
+	return m.trackLocked(c)
+}
+
+func (m *Mux) trackLocked(c *Conn) error {
 	if m.closed {
 		return net.ErrClosed
 	}

@@ -26,6 +26,12 @@ func TCP() Network { return tcpNetwork{} }
 type tcpNetwork struct{}
 
 func (tcpNetwork) Listen(ctx context.Context, addr string) (Endpoint, error) {
+	if addr == "" {
+		if err := ctx.Err(); err != nil {
+			return nil, err
+		}
+		return newTCPEndpoint("", nil, nil), nil
+	}
 	_, port, err := net.SplitHostPort(addr)
 	if err != nil {
 		return nil, fmt.Errorf("listen on %q: %w", addr, err)
@@ -57,15 +63,7 @@ func listenBoth(ctx context.Context, config net.ListenConfig, addr string) (*tcp
 	}
 	packets.SetReadBuffer(udpBuffer)  // best effort
 	packets.SetWriteBuffer(udpBuffer) // best effort
-	e := &tcpEndpoint{
-		addr:     at.String(),
-		listener: listener.(*net.TCPListener),
-		packets:  packets,
-		clock:    newClock(),
-		conns:    make(map[*tcpConn]struct{}),
-	}
-	e.ctx, e.cancel = context.WithCancel(context.Background())
-	return e, nil
+	return newTCPEndpoint(at.String(), listener.(*net.TCPListener), packets), nil
 }
 
 func keepAlive() net.KeepAliveConfig {
@@ -73,9 +71,9 @@ func keepAlive() net.KeepAliveConfig {
 }
 
 type tcpEndpoint struct {
-	addr     string
-	listener *net.TCPListener
-	packets  *net.UDPConn
+	addr     string           // "": it only dials
+	listener *net.TCPListener // nil: it only dials
+	packets  *net.UDPConn     // nil: it only dials
 	clock    *clock
 	ctx      context.Context // ends with the endpoint, and dials under way with it
 	cancel   context.CancelFunc
@@ -85,9 +83,25 @@ type tcpEndpoint struct {
 	conns  map[*tcpConn]struct{}
 }
 
+func newTCPEndpoint(addr string, listener *net.TCPListener, packets *net.UDPConn) *tcpEndpoint {
+	e := &tcpEndpoint{
+		addr:     addr,
+		listener: listener,
+		packets:  packets,
+		clock:    newClock(),
+		conns:    make(map[*tcpConn]struct{}),
+	}
+	e.ctx, e.cancel = context.WithCancel(context.Background())
+	return e
+}
+
 func (e *tcpEndpoint) Addr() string { return e.addr }
 
 func (e *tcpEndpoint) Accept() (net.Conn, error) {
+	if e.listener == nil {
+		<-e.ctx.Done()
+		return nil, &net.OpError{Op: "accept", Net: "tcp", Err: net.ErrClosed}
+	}
 	conn, err := e.listener.AcceptTCP()
 	if err != nil {
 		return nil, err
@@ -125,6 +139,13 @@ func (e *tcpEndpoint) track(conn *net.TCPConn) (net.Conn, error) {
 
 // WritePacket looks addr up first if its host is a name.
 func (e *tcpEndpoint) WritePacket(b []byte, addr string) error {
+	if e.packets == nil {
+		err := errOnlyDials
+		if e.ctx.Err() != nil {
+			err = net.ErrClosed
+		}
+		return &net.OpError{Op: "write", Net: "udp", Err: err}
+	}
 	to, err := netip.ParseAddrPort(addr)
 	if err != nil {
 		if to, err = e.resolve(addr); err != nil {
@@ -162,6 +183,10 @@ func (e *tcpEndpoint) family() string {
 }
 
 func (e *tcpEndpoint) ReadPacket(b []byte) (n int, from string, err error) {
+	if e.packets == nil {
+		<-e.ctx.Done()
+		return 0, "", &net.OpError{Op: "read", Net: "udp", Err: net.ErrClosed}
+	}
 	n, addr, err := e.packets.ReadFromUDPAddrPort(b)
 	if err != nil {
 		return 0, "", err
@@ -183,7 +208,10 @@ func (e *tcpEndpoint) Close() error {
 	e.mu.Unlock()
 
 	e.cancel()
-	err := errors.Join(e.listener.Close(), e.packets.Close())
+	var err error
+	if e.listener != nil {
+		err = errors.Join(e.listener.Close(), e.packets.Close())
+	}
 	for c := range conns {
 		c.TCPConn.Close() // an error here says that it is closed already
 	}

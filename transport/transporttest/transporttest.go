@@ -58,6 +58,9 @@ func Run(t *testing.T, config Config) {
 		{"Close/EndsEverything", closeEndsEverything},
 		{"Close/Twice", closeTwice},
 		{"Close/EndsADial", closeEndsADial},
+		{"Dialler/HasStreamsOnly", diallerHasStreamsOnly},
+		{"Dialler/CloseEndsEverything", closeEndsADialler},
+		{"Dialler/EndedContext", diallerEndedContext},
 		{"Clock/NeverGoesBack", clockNeverGoesBack},
 	} {
 		t.Run(test.name, func(t *testing.T) {
