@@ -78,7 +78,8 @@
 //   - A former leader's replication can send a mixture of its own and the next leader's log. checkEntries, at the receiver.
 //     TestG10_AFormerLeaderMixesNoLogs.
 //   - Votes and leaders go by address. An address is a node id here. TestAddressesAreNodeIDs.
-//   - TimeoutNow is obeyed from anybody, in any state. inbound.mayDepose. TestTimeoutNowIsObeyedFromTheLeaderOnly.
+//   - TimeoutNow is obeyed from anybody, in any state. inbound.mayDepose. TestTimeoutNowIsObeyedFromTheLeaderOnly,
+//     TestWhoMayStand, TestWhoDoesNotStand.
 //   - LeaderCh and observations lose events. Terms are levels. TestG3_TermStartIsALevel, TestG3_WhichTermStartCounts,
 //     TestG3_LeadershipFlaps.
 //   - A failed store is worse than none. The switch. TestG11_APoisonedNodeIsSilent,

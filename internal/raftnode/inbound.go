@@ -2,6 +2,7 @@ package raftnode
 
 import (
 	"errors"
+	"fmt"
 	"io"
 	"sync"
 	"sync/atomic"
@@ -32,6 +33,7 @@ type inbound struct {
 	source   <-chan raft.RPC
 	toRaft   chan raft.RPC
 	injected chan raft.RPC // from this node itself
+	standing chan candidacy
 	stop     chan struct{}
 	snapshot snapshotLoop
 	clock    func() time.Duration
@@ -40,18 +42,24 @@ type inbound struct {
 	queue     []raft.RPC
 	heartbeat raft.RPC // the latest one answered here that raft has not seen yet; Command is nil if there is none
 	refusals  sync.WaitGroup
+
+	electionTimeout time.Duration
+	candidacy       candidacy     // the latest
+	standAgain      time.Duration // not before this moment, by clock
 }
 
-func newInbound(id string, sw *failstop.Switch, source <-chan raft.RPC, r func() *raft.Raft) *inbound {
+func newInbound(cfg Config, source <-chan raft.RPC, r func() *raft.Raft) *inbound {
 	return &inbound{
-		id:       raft.ServerID(id),
-		sw:       sw,
-		raft:     r,
-		source:   source,
-		toRaft:   make(chan raft.RPC),
-		injected: make(chan raft.RPC),
-		stop:     make(chan struct{}),
-		clock:    sinceNow(),
+		id:              raft.ServerID(cfg.ID),
+		sw:              cfg.Switch,
+		raft:            r,
+		source:          source,
+		toRaft:          make(chan raft.RPC),
+		injected:        make(chan raft.RPC),
+		standing:        make(chan candidacy),
+		stop:            make(chan struct{}),
+		clock:           sinceNow(),
+		electionTimeout: cfg.ElectionTimeout,
 	}
 }
 
@@ -75,6 +83,9 @@ func (in *inbound) run() {
 			in.admit(rpc)
 		case rpc := <-in.injected:
 			in.queue = append([]raft.RPC{rpc}, in.queue...)
+		case c := <-in.standing:
+			in.candidacy = c
+			in.queue = append([]raft.RPC{c.rpc}, in.queue...)
 		case out <- handed:
 			current, busy = head, true
 			in.taken(head)
@@ -108,7 +119,7 @@ func (in *inbound) head() raft.RPC {
 			return rpc
 		}
 		in.queue = in.queue[1:]
-		in.refuse(rpc, errors.New("raftnode: TimeoutNow is not from the leader of this term, or this node cannot lead"))
+		in.refuse(rpc, fmt.Errorf("%w: it is not for the sender of this TimeoutNow to decide, or not any more", ErrMayNotStand))
 	}
 	return raft.RPC{}
 }
@@ -117,6 +128,9 @@ func (in *inbound) taken(rpc raft.RPC) {
 	if in.heartbeat.Command != nil && rpc.Command == in.heartbeat.Command {
 		in.heartbeat = raft.RPC{}
 		return
+	}
+	if rpc.Command == in.candidacy.rpc.Command {
+		in.standAgain = in.clock() + in.electionTimeout
 	}
 	in.queue[0] = raft.RPC{}
 	in.queue = in.queue[1:]
@@ -178,16 +192,19 @@ func (in *inbound) answerHeartbeat(command any) *raft.AppendEntriesResponse {
 	}
 }
 
-// mayDepose decides whether a TimeoutNow is obeyed. Raft obeys each, without a look at term or sender, also as a leader
-// or without a vote, and skips the pre-vote.
+// mayDepose decides whether a TimeoutNow is obeyed: one of the leader that this node follows, or the one that Stand has
+// made. Raft obeys each, without a look at term or sender, also as a leader or without a vote, and skips the pre-vote.
 func (in *inbound) mayDepose(req *raft.TimeoutNowRequest) bool {
 	r := in.raft()
-	_, leader := r.LeaderWithID()
-	from := raft.ServerID(req.ID)
-	if from == "" || (from != leader && from != in.id) || r.State() != raft.Follower {
+	if r.State() != raft.Follower || !isVoter(r.GetConfiguration().Configuration(), in.id) {
 		return false
 	}
-	return isVoter(r.GetConfiguration().Configuration(), in.id)
+	if in.candidacy.rpc.Command == any(req) {
+		return in.mayStand()
+	}
+	_, leader := r.LeaderWithID()
+	from := raft.ServerID(req.ID)
+	return from != "" && from == leader && from != in.id
 }
 
 // reply passes raft's answer on, unless the node has been silenced in the meantime.

@@ -110,7 +110,7 @@ func (n *Node) openNetwork() *transport {
 			Timeout: n.cfg.ElectionTimeout,
 		})
 	}
-	n.inbound = newInbound(n.cfg.ID, n.cfg.Switch, inner.Consumer(), n.raft.Load)
+	n.inbound = newInbound(n.cfg, inner.Consumer(), n.raft.Load)
 	return &transport{
 		inner:      inner,
 		prevote:    inner.(raft.WithPreVote),

@@ -15,6 +15,8 @@ type Observer interface {
 	Applied(index, term uint64, data []byte)
 	// Restored: the machine's state is that of a snapshot up to index.
 	Restored(index uint64)
+	// Stood: the node stands for election, because the process of leader, which leads term, is dead. See Stand.
+	Stood(leader string, term uint64)
 }
 
 // Append is an AppendEntries.

@@ -3,6 +3,7 @@ package sim
 import (
 	"fmt"
 	"hash/crc32"
+	"time"
 
 	"github.com/coordcell/coord"
 	"github.com/coordcell/coord/fsm"
@@ -11,15 +12,26 @@ import (
 	"github.com/coordcell/coord/internal/wire"
 )
 
-// observer sees what one server sends and applies.
+// observer sees what one server sends and applies, from its start to its death.
 type observer struct {
 	w    *world
 	addr string
+
+	// guarded by world.mu
+	killed bool
+	buried time.Duration // when another server stood for election because this one's process was dead; 0: none did
 }
 
-func (w *world) observer(addr string) raftnode.Observer { return observer{w, addr} }
+func (w *world) observer(addr string) raftnode.Observer {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	o := &observer{w: w, addr: addr}
+	w.observers[addr] = o
+	return o
+}
 
-func (o observer) Sent(a raftnode.Append) {
+func (o *observer) Sent(a raftnode.Append) {
+	o.lives(a.Term)
 	entries := make([]history.Entry, len(a.Entries))
 	for i, e := range a.Entries {
 		entries[i] = history.Entry{Index: e.Index, Term: e.Term, Sum: uint64(e.Sum)}
@@ -27,9 +39,50 @@ func (o observer) Sent(a raftnode.Append) {
 	o.w.raft.Sent(o.addr, a.Term, a.PrevIndex, a.PrevTerm, entries, a.Commit)
 }
 
-func (o observer) Restored(index uint64) { o.w.raft.Restored(o.addr, index) }
+func (o *observer) Restored(index uint64) {
+	o.lives(0)
+	o.w.raft.Restored(o.addr, index)
+}
 
-func (o observer) Applied(index, term uint64, data []byte) {
+// Stood is called by the survivors of a leader.
+func (o *observer) Stood(_ string, term uint64) {
+	o.w.mu.Lock()
+	defer o.w.mu.Unlock()
+	o.w.counts.stood++
+	if leader := o.w.leaders[term]; leader != nil && leader.buried == 0 {
+		leader.buried = o.w.now()
+	}
+}
+
+// lives notes that the server is alive, and leads term unless that is 0: nobody may have stood for election because its
+// process was dead.
+func (o *observer) lives(term uint64) {
+	o.w.mu.Lock()
+	if term > 0 {
+		o.w.leaders[term] = o
+	}
+	wrong := !o.killed && o.buried > 0 && o.w.now() > o.buried
+	buried := o.buried
+	if wrong {
+		o.buried = 0 // told once
+	}
+	o.w.mu.Unlock()
+	if wrong {
+		o.w.violated("G8", fmt.Sprintf("%s lives, and was replaced at %v because its process was dead", o.addr, buried))
+	}
+}
+
+// killed is called right before the server at addr is.
+func (w *world) killed(addr string) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if o := w.observers[addr]; o != nil {
+		o.killed = true
+	}
+}
+
+func (o *observer) Applied(index, term uint64, data []byte) {
+	o.lives(0)
 	o.w.raft.Applied(o.addr, index, term, uint64(crc32.ChecksumIEEE(data)))
 	cmds, err := wire.DecodeEntry(data)
 	if err != nil {

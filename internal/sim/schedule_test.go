@@ -211,6 +211,7 @@ func (w *world) killCrowd(v *slot) {
 
 func (w *world) killAll(*slot) {
 	for _, s := range w.slots {
+		w.killed(s.addr)
 		w.lab.Kill(s.addr)
 	}
 	for _, s := range w.slots {

@@ -33,7 +33,7 @@ type totals struct {
 	virtual                     time.Duration
 	struck                      map[string]int
 	leaderFaults                int
-	snapshotLoops               int
+	snapshotLoops, stood        int
 	calls, grants, changes      int
 	terms, expired              int
 }
@@ -206,6 +206,7 @@ func (s *totals) add(w *world, h *history.History, violations, undecided int) {
 	}
 	s.leaderFaults += w.counts.leaderFaults
 	s.snapshotLoops += w.counts.snapshotLoops
+	s.stood += w.counts.stood
 	s.terms += int(w.terms)
 	s.expired += len(w.expired)
 	s.calls += len(h.Ops)
@@ -227,8 +228,9 @@ func (s *totals) report(t *testing.T) {
 		all += s.struck[name]
 		kinds = append(kinds, fmt.Sprintf("%s %d", name, s.struck[name]))
 	}
-	t.Logf("%d runs, %.1f virtual hours, %d faults (%d of leaders), %d terms, %d calls, %d grants, %d changes of keys, "+
+	t.Logf("%d runs, %.1f virtual hours, %d faults (%d of leaders), %d terms, %d elections because a leader's process was dead, "+
+		"%d calls, %d grants, %d changes of keys, "+
 		"%d sessions expired, %d servers stopped by raft's snapshot loop, %d histories undecided, %d violations\n%s",
-		s.runs, s.virtual.Hours(), all, s.leaderFaults, s.terms, s.calls, s.grants, s.changes, s.expired, s.snapshotLoops, s.undecided,
+		s.runs, s.virtual.Hours(), all, s.leaderFaults, s.terms, s.stood, s.calls, s.grants, s.changes, s.expired, s.snapshotLoops, s.undecided,
 		s.violations, strings.Join(kinds, ", "))
 }

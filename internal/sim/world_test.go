@@ -53,7 +53,9 @@ type world struct {
 	closers    int                         // sessions that their servers have closed
 	expired    map[coord.SessionID]time.Duration
 	violations []history.Violation
-	terms      uint64 // the highest whose TermStart was applied
+	observers  map[string]*observer // of the servers that were started last, by address
+	leaders    map[uint64]*observer // by term
+	terms      uint64               // the highest whose TermStart was applied
 	termBegan  time.Duration
 }
 
@@ -65,6 +67,8 @@ type counts struct {
 	// snapshotLoops are servers that stopped because raft had them install the same snapshot again and again, which only a
 	// new start ends: see the list of raft's holes in package raftnode. Logs that are cut as short as here bring it on.
 	snapshotLoops int
+
+	stood int // elections that a server stood for because its leader's process was dead
 }
 
 // session is a client's, and where it was opened.
@@ -89,6 +93,7 @@ func newWorld(t *testing.T, seed uint64, commitTimeout time.Duration) *world {
 	w := &world{
 		t: t, begun: time.Now(), rng: rng, lab: lab.New(commitTimeout), raft: history.NewRaft(), resource: fence.NewMemory(),
 		sessions: make(map[coord.SessionID]session), expired: make(map[coord.SessionID]time.Duration),
+		observers: make(map[string]*observer), leaders: make(map[uint64]*observer),
 	}
 	w.counts.faults = make(map[string]int)
 	w.rec = history.NewRecorder(w.now, nil, 1)
@@ -194,6 +199,7 @@ func (s *slot) running() *coord.Node {
 
 // kill ends a server as kill -9 does.
 func (w *world) kill(s *slot) {
+	w.killed(s.addr)
 	w.lab.Kill(s.addr)
 	s.mu.Lock()
 	n := s.node
