@@ -50,7 +50,11 @@ import (
 	"strings"
 	"time"
 
+	"github.com/coordcell/coord/fsm"
+	"github.com/coordcell/coord/internal/caller"
+	"github.com/coordcell/coord/internal/hub"
 	"github.com/coordcell/coord/internal/server"
+	"github.com/coordcell/coord/internal/wire"
 	"github.com/coordcell/coord/transport"
 )
 
@@ -120,8 +124,34 @@ type Limits struct {
 // Node is this process's part in a cell: a server with a replica of the cell's state. Any node takes any call, and
 // passes on to the leader what only the leader may do. All methods may be called concurrently.
 type Node struct {
-	srv    *server.Server
+	srv    cell
+	calls  *caller.Caller // of srv
 	limits server.Limits
+}
+
+// cell is what stands behind a Node: a server.
+type cell interface {
+	ID() string
+	Name() string
+	Addr() string
+	Status() server.Status
+	Members() []server.Member
+	Transfer(ctx context.Context, to string) error
+
+	Ready(ctx context.Context) error
+	Shutdown(ctx context.Context) error
+	Close() error
+	Done() <-chan struct{}
+	Err() error
+	Stopping() <-chan struct{} // closed when the node begins to stop
+	Stopped() error            // the error of a call that finds it stopping
+	Go(f func()) bool          // runs f on a goroutine that Close waits for; false: the node is stopping
+
+	Read(ctx context.Context, r wire.Read) (wire.ReadAnswer, error)
+	Fresh(ctx context.Context) error
+	Hub() *hub.Hub
+	EvidenceAge() time.Duration
+	LimitError(l fsm.Limit) error
 }
 
 // Start runs a node in this process. It returns once Dir is open and the port bound; finding, joining and forming the
@@ -155,7 +185,7 @@ func start(ctx context.Context, cfg Config) (*Node, error) {
 		return nil, err
 	}
 	hooks.run(srv)
-	return &Node{srv: srv, limits: limits}, nil
+	return &Node{srv: srv, calls: srv.Caller(), limits: limits}, nil
 }
 
 // WaitReady waits until a leader is known and this node has caught up with it. Errors: ErrNoLeader with ctx's error, and
@@ -301,7 +331,7 @@ func (c Config) validate() error {
 	if c.ElectionTimeout < 50*time.Millisecond || c.ElectionTimeout > time.Minute {
 		bad("ElectionTimeout = %v: must be 50ms … 1m", c.ElectionTimeout)
 	}
-	if err := server.Limits(c.Limits).Validate(server.LeastTTL(c.ElectionTimeout)); err != nil {
+	if err := server.Limits(c.Limits).Validate(caller.LeastTTL(c.ElectionTimeout)); err != nil {
 		errs = append(errs, err)
 	}
 	return errors.Join(errs...)

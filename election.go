@@ -8,6 +8,7 @@ import (
 
 	"github.com/coordcell/coord/fsm"
 	"github.com/coordcell/coord/internal/hub"
+	"github.com/coordcell/coord/internal/wire"
 )
 
 // Leadership is one term of office: a Lock whose Token is its epoch and whose data is the value that the leader
@@ -88,12 +89,11 @@ func (n *Node) Leader(ctx context.Context, election string) (Leader, error) {
 	if err := n.limits.CheckName("election", election); err != nil {
 		return Leader{}, wrap(err, "leader of %q", election)
 	}
-	if err := n.srv.Fresh(ctx); err != nil {
+	a, err := n.srv.Read(ctx, wire.Read{Kind: wire.ReadLock, Name: election})
+	if err != nil {
 		return Leader{}, wrap(err, "leader of %q", election)
 	}
-	var view fsm.LockView
-	n.srv.View(func(s *fsm.State) { view = s.Lookup(election) })
-	return leaderOf(view), nil
+	return leaderOf(a.Lock), nil
 }
 
 func leaderOf(v fsm.LockView) Leader {
@@ -205,19 +205,18 @@ func (n *Node) Lookup(ctx context.Context, name string) (LockInfo, error) {
 	if err := n.limits.CheckName("lock name", name); err != nil {
 		return LockInfo{}, wrap(err, "look up %q", name)
 	}
-	if err := n.srv.Fresh(ctx); err != nil {
+	a, err := n.srv.Read(ctx, wire.Read{Kind: wire.ReadLock, Name: name})
+	if err != nil {
 		return LockInfo{}, wrap(err, "look up %q", name)
 	}
-	var view fsm.LockView
-	n.srv.View(func(s *fsm.State) { view = s.Lookup(name) })
-	info := LockInfo{Name: name, Freeing: view.Freeing}
-	for _, h := range view.Holders {
+	info := LockInfo{Name: name, Freeing: a.Lock.Freeing}
+	for i, h := range a.Lock.Holders {
 		info.Holders = append(info.Holders, Holder{
-			Session: h.Session, Label: h.Label, Token: Token(h.Token), Data: bytes.Clone(h.Data), Held: n.srv.Since(h.Token),
+			Session: h.Session, Label: h.Label, Token: Token(h.Token), Data: bytes.Clone(h.Data), Held: a.Held[i],
 		})
 	}
-	for _, w := range view.Queue {
-		info.Queue = append(info.Queue, Waiter{Session: w.Session, Label: w.Label, Waited: n.srv.Since(w.Queued)})
+	for i, w := range a.Lock.Queue {
+		info.Queue = append(info.Queue, Waiter{Session: w.Session, Label: w.Label, Waited: a.Waited[i]})
 	}
 	return info, nil
 }

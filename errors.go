@@ -5,26 +5,27 @@ import (
 	"fmt"
 	"strings"
 
+	"github.com/coordcell/coord/internal/caller"
 	"github.com/coordcell/coord/internal/server"
 )
 
 // Errors of nodes and of calls in general. They come wrapped with what was asked; test them with errors.Is.
 var (
 	// ErrInvalid: malformed or contradictory. The message names the argument, its value and what is allowed.
-	ErrInvalid = server.ErrInvalid
+	ErrInvalid = caller.ErrInvalid
 	// ErrClosed: the node has been shut down or closed.
-	ErrClosed = server.ErrClosed
+	ErrClosed = caller.ErrClosed
 	// ErrNoLeader wraps ctx's error: until then nobody led the cell, and nothing was changed.
-	ErrNoLeader = server.ErrNoLeader
+	ErrNoLeader = caller.ErrNoLeader
 	// ErrOutcomeUnknown: ctx or the session ended before the node learned whether the change was made. It wraps their
 	// error as well. The change may still be made for a short while.
-	ErrOutcomeUnknown = server.ErrOutcomeUnknown
+	ErrOutcomeUnknown = caller.ErrOutcomeUnknown
 	// ErrTooLarge: one thing over its size. The message names it, its size and the limit.
-	ErrTooLarge = server.ErrTooLarge
+	ErrTooLarge = caller.ErrTooLarge
 	// ErrLimit: too many of a thing. The message names the limit.
-	ErrLimit = server.ErrLimit
+	ErrLimit = caller.ErrLimit
 	// ErrWrongCell: another cell lives at the other end, or in the data directory.
-	ErrWrongCell = server.ErrWrongCell
+	ErrWrongCell = caller.ErrWrongCell
 	// ErrDirInUse: another process, or another node of this one, has the data directory open.
 	ErrDirInUse = server.ErrDirInUse
 )
@@ -32,9 +33,9 @@ var (
 // Errors of sessions and locks.
 var (
 	// ErrSessionExpired: the session was not renewed in time. All it held is lost.
-	ErrSessionExpired = server.ErrSessionExpired
+	ErrSessionExpired = caller.ErrSessionExpired
 	// ErrSessionClosed: the session was closed by this process.
-	ErrSessionClosed = server.ErrSessionClosed
+	ErrSessionClosed = caller.ErrSessionClosed
 	// ErrLocked: somebody else holds the lock, or is ahead in its queue.
 	ErrLocked = errors.New("coord: locked")
 	// ErrNotHeld: the grant is held no longer.

@@ -1,16 +1,19 @@
 package coord
 
-import "github.com/coordcell/coord/fsm"
+import (
+	"github.com/coordcell/coord/fsm"
+	"github.com/coordcell/coord/internal/server"
+)
 
 // StateHash is the hash of this node's replica, and the entry up to which it has applied the log.
 func (n *Node) StateHash() (index, hash uint64) {
-	state := n.srv.Clone()
+	state := n.srv.(*server.Server).Clone()
 	return state.Index(), state.Hash()
 }
 
 // Damage changes this node's replica alone. Nothing else may go on in the cell meanwhile.
 func (n *Node) Damage() {
-	n.srv.View(func(s *fsm.State) {
+	n.srv.(*server.Server).View(func(s *fsm.State) {
 		s.Apply(s.Index(), 0, []fsm.Command{fsm.OpenSession{Nonce: fsm.Nonce{1}, TTL: 1e12, Internal: true}})
 	})
 }

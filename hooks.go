@@ -5,7 +5,6 @@ import (
 	"time"
 
 	"github.com/coordcell/coord/fsm"
-	"github.com/coordcell/coord/internal/server"
 )
 
 // Hooks are told what happens in the cell, as this node's replica learns it: for metrics and logs, not for decisions.
@@ -70,7 +69,7 @@ func newHookQueue(h Hooks) *hookQueue {
 }
 
 // run calls hooks until the node has stopped, and then those that are still queued.
-func (q *hookQueue) run(srv *server.Server) {
+func (q *hookQueue) run(srv cell) {
 	srv.Go(func() {
 		for {
 			select {

@@ -6,7 +6,8 @@ import (
 	"fmt"
 
 	"github.com/coordcell/coord/fsm"
-	"github.com/coordcell/coord/internal/server"
+	"github.com/coordcell/coord/internal/caller"
+	"github.com/coordcell/coord/internal/wire"
 )
 
 // KeyValue is a key as it stands.
@@ -155,19 +156,17 @@ func (n *Node) Get(ctx context.Context, key string, opts ...ReadOption) (KeyValu
 	if err == nil && (o.limit != 0 || o.after != "") {
 		err = fmt.Errorf("%w: WithLimit and WithAfter are for List", ErrInvalid)
 	}
+	var a wire.ReadAnswer
 	if err == nil {
-		err = n.fresh(ctx, o.stale)
+		a, err = n.srv.Read(ctx, wire.Read{Kind: wire.ReadKey, Name: key, Stale: o.stale})
+	}
+	if err == nil && len(a.Keys) == 0 {
+		err = ErrKeyNotFound
 	}
 	if err != nil {
 		return KeyValue{}, wrap(err, "get %q", key)
 	}
-	var kv fsm.KeyValue
-	var found bool
-	n.srv.View(func(s *fsm.State) { kv, found = s.Get(key) })
-	if !found {
-		return KeyValue{}, wrap(ErrKeyNotFound, "get %q", key)
-	}
-	return keyValue(kv), nil
+	return keyValue(a.Keys[0]), nil
 }
 
 // List lists the keys that begin with prefix, sorted, at most Limits.List of them. Errors: ErrInvalid, ErrTooLarge
@@ -190,16 +189,15 @@ func (n *Node) List(ctx context.Context, prefix string, opts ...ReadOption) (Lis
 	if o.limit == 0 {
 		o.limit = n.limits.List
 	}
+	var a wire.ReadAnswer
 	if err == nil {
-		err = n.fresh(ctx, o.stale)
+		a, err = n.srv.Read(ctx, wire.Read{Kind: wire.ReadList, Name: prefix, After: o.after, Limit: o.limit, Stale: o.stale})
 	}
 	if err != nil {
 		return Listing{}, wrap(err, "list %q", prefix)
 	}
-	state := n.srv.Clone()
-	kvs, more := state.List(prefix, o.after, o.limit)
-	l := Listing{Revision: state.Revision(), Keys: make([]KeyValue, len(kvs)), More: more}
-	for i, kv := range kvs {
+	l := Listing{Revision: a.Revision, Keys: make([]KeyValue, len(a.Keys)), More: a.More}
+	for i, kv := range a.Keys {
 		l.Keys[i] = keyValue(kv)
 	}
 	return l, nil
@@ -224,22 +222,15 @@ func (n *Node) Txn(ctx context.Context, t Txn) (TxnResult, error) {
 	return n.txn(ctx, nil, false, t)
 }
 
-func (n *Node) fresh(ctx context.Context, stale bool) error {
-	if stale {
-		return n.Err()
-	}
-	return n.srv.Fresh(ctx)
-}
-
 // change makes a change under s, or under the node's own session if s is nil.
-func (n *Node) change(ctx context.Context, s *server.Session, build func(fsm.Change) fsm.Command) (fsm.Result, error) {
+func (n *Node) change(ctx context.Context, s *caller.Session, build func(fsm.Change) fsm.Command) (fsm.Result, error) {
 	if s == nil {
-		return n.srv.Change(ctx, build)
+		return n.calls.Change(ctx, build)
 	}
 	return s.Change(ctx, build)
 }
 
-func (n *Node) put(ctx context.Context, s *server.Session, ephemeral bool, key string, value []byte, opts []WriteOption) (Revision, error) {
+func (n *Node) put(ctx context.Context, s *caller.Session, ephemeral bool, key string, value []byte, opts []WriteOption) (Revision, error) {
 	cond, err := precondition(opts)
 	if err == nil {
 		err = n.limits.CheckName("key", key)
@@ -280,7 +271,7 @@ func (n *Node) delete(ctx context.Context, key string, opts []WriteOption) (Revi
 	return res.Revision, err
 }
 
-func (n *Node) txn(ctx context.Context, s *server.Session, ephemeral bool, t Txn) (TxnResult, error) {
+func (n *Node) txn(ctx context.Context, s *caller.Session, ephemeral bool, t Txn) (TxnResult, error) {
 	cmd := fsm.Txn{Ephemeral: ephemeral}
 	for _, c := range t.If {
 		c.c.Value = bytes.Clone(c.c.Value)

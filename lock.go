@@ -9,9 +9,9 @@ import (
 	"time"
 
 	"github.com/coordcell/coord/fsm"
+	"github.com/coordcell/coord/internal/caller"
 	"github.com/coordcell/coord/internal/cancel"
 	"github.com/coordcell/coord/internal/lease"
-	"github.com/coordcell/coord/internal/server"
 )
 
 // Lock is one grant: from the moment at which the cell gave a name to a session until it is unlocked or lost. It is not
@@ -127,7 +127,7 @@ func (s *Session) lock(ctx context.Context, name string, try bool, opts []LockOp
 	if o.maxWait < 0 || o.maxWait > 0 && try {
 		return nil, fmt.Errorf("%w: WithMaxWait(%v): must not be negative, and TryLock never waits", ErrInvalid, o.maxWait)
 	}
-	req := server.LockRequest{Name: name, Data: bytes.Clone(o.data), Try: try, MaxWait: o.maxWait}
+	req := caller.LockRequest{Name: name, Data: bytes.Clone(o.data), Try: try, MaxWait: o.maxWait}
 	res, err := s.s.Lock(ctx, req)
 	if err != nil {
 		return nil, err

@@ -6,7 +6,7 @@ import (
 	"time"
 
 	"github.com/coordcell/coord/fsm"
-	"github.com/coordcell/coord/internal/server"
+	"github.com/coordcell/coord/internal/caller"
 )
 
 // SessionID names a session. No two sessions of a cell ever have the same.
@@ -17,7 +17,7 @@ type Revision = fsm.Revision
 
 // DefaultTTL is the TTL of a session that asks for none, where Limits and ElectionTimeout allow it: else the nearest that
 // they do.
-const DefaultTTL = server.DefaultTTL
+const DefaultTTL = caller.DefaultTTL
 
 // SessionState says whether a session may act.
 type SessionState uint8
@@ -57,26 +57,26 @@ func (s SessionState) String() string {
 // All methods may be called concurrently.
 type Session struct {
 	node *Node
-	s    *server.Session
+	s    *caller.Session
 }
 
 // SessionOption is an option of Node.NewSession.
-type SessionOption interface{ sessionOption(*server.SessionOptions) }
+type SessionOption interface{ sessionOption(*caller.SessionOptions) }
 
-type sessionOptionFunc func(*server.SessionOptions)
+type sessionOptionFunc func(*caller.SessionOptions)
 
-func (f sessionOptionFunc) sessionOption(o *server.SessionOptions) { f(o) }
+func (f sessionOptionFunc) sessionOption(o *caller.SessionOptions) { f(o) }
 
 // WithTTL sets how long the session outlives its last renewal: at least 1s and 4 × Config.ElectionTimeout, so that hardly
 // a failover ends a session (10 × is safe); at most Limits.MaxTTL. Default (0): DefaultTTL. A short TTL hands on sooner what a dead process held,
 // and ends sooner what a live one cannot renew.
 func WithTTL(d time.Duration) SessionOption {
-	return sessionOptionFunc(func(o *server.SessionOptions) { o.TTL = d })
+	return sessionOptionFunc(func(o *caller.SessionOptions) { o.TTL = d })
 }
 
 // WithLabel names the session wherever holders are listed, for people. It is bounded as a name is.
 func WithLabel(s string) SessionOption {
-	return sessionOptionFunc(func(o *server.SessionOptions) { o.Label = s })
+	return sessionOptionFunc(func(o *caller.SessionOptions) { o.Label = s })
 }
 
 // NewSession opens a session. While nobody leads the cell it waits, with jitter, until ctx ends; ctx bounds this call
@@ -85,11 +85,14 @@ func WithLabel(s string) SessionOption {
 // Errors: ErrInvalid (TTL or label out of bounds), ErrTooLarge (label), ErrLimit (the cell has as many sessions as it
 // allows), ErrNoLeader or ErrOutcomeUnknown (ctx ended), ErrClosed.
 func (n *Node) NewSession(ctx context.Context, opts ...SessionOption) (*Session, error) {
-	var o server.SessionOptions
+	var o caller.SessionOptions
 	for _, opt := range opts {
 		opt.sessionOption(&o)
 	}
-	s, err := n.srv.OpenSession(ctx, o)
+	if err := n.limits.CheckPrefix("label", o.Label); err != nil {
+		return nil, wrap(err, "new session")
+	}
+	s, err := n.calls.OpenSession(ctx, o)
 	if err != nil {
 		return nil, wrap(err, "new session")
 	}

@@ -3,7 +3,9 @@
 //
 //	         calls of the program
 //	                 │
-//	 session, change, read, keepalive          each finds the leader, here or elsewhere
+//	 caller: sessions, locks, changes          repeats a change until it is answered
+//	                 │
+//	 change, read, keepalive                   each finds the leader, here or elsewhere
 //	                 │
 //	   ┌─────────────┴──────────────┐
 //	 here                         there
@@ -12,7 +14,7 @@
 //	              │
 //	          replica ──► expiry, hub, hooks, and whoever waits for the answer
 //
-// A change finds its way to the leader (change.go), travels with others in one log entry (packer.go), and is answered
+// A change of this process (package caller) finds its way to the leader (change.go), travels with others in one log entry (packer.go), and is answered
 // by the state machine of the leader (replica), not by raft. It is repeated until it is answered; the state machine
 // knows it by its session and number.
 //

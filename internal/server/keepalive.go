@@ -7,23 +7,23 @@ import (
 	"github.com/coordcell/coord/internal/lease"
 )
 
-// keepAlive carries one renewal message of this server to whoever leads. It is the only message an interval, whatever
+// KeepAlive carries one renewal message of this server to whoever leads. It is the only message an interval, whatever
 // the number of sessions. It never answers by itself: only an active leader with evidence acknowledges or refuses.
-func (s *Server) keepAlive(ctx context.Context, number uint64, ids []fsm.SessionID) (lease.Reply, error) {
-	rt := s.route()
+func (s *Server) KeepAlive(ctx context.Context, number uint64, ids []fsm.SessionID) (lease.Reply, error) {
+	rt := s.Route()
 	switch {
-	case rt.local:
+	case rt.Local:
 		return s.renew(ctx, number, ids)
-	case rt.leader == "":
+	case rt.Leader == "":
 		select { // not to be asked again before there is somebody to ask
-		case <-rt.changed:
+		case <-rt.Changed:
 		case <-ctx.Done():
 		}
 		return lease.Reply{}, errNotLeader
 	default:
 		ctx, cancel := context.WithTimeout(ctx, 2*s.cfg.ElectionTimeout)
 		defer cancel()
-		return s.askKeepAlive(ctx, rt.leader, number, ids)
+		return s.askKeepAlive(ctx, rt.Leader, number, ids)
 	}
 }
 

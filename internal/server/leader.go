@@ -93,6 +93,9 @@ func (s *Server) runTerm(ctx context.Context, term uint64) {
 	}
 }
 
+// reapBackoff is how long a leader waits before it repeats a step of reaping that was not written.
+const reapBackoff = 5 * time.Millisecond
+
 // reap hands on what ended sessions held, step by step, so that a lost zone does not keep everybody else waiting.
 func (s *Server) reap(ctx context.Context) {
 	for ctx.Err() == nil {
@@ -103,7 +106,7 @@ func (s *Server) reap(ctx context.Context) {
 		}
 		if err := s.propose(ctx, fsm.Reap{}); err != nil {
 			s.log.Debug("a step of reaping was not written", "error", err)
-			sleep(ctx, leastBackoff)
+			sleep(ctx, reapBackoff)
 		}
 	}
 }

@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/coordcell/coord/fsm"
+	"github.com/coordcell/coord/internal/caller"
 	"github.com/coordcell/coord/internal/calls"
 	"github.com/coordcell/coord/internal/gossip"
 	"github.com/coordcell/coord/internal/raftnode"
@@ -105,36 +106,36 @@ func (s *Server) contacts(leader string) map[string]time.Duration {
 func (s *Server) Transfer(ctx context.Context, to string) error {
 	first := ""
 	for try := 0; ; try++ {
-		rt := s.route()
-		if rt.leader != "" {
+		rt := s.Route()
+		if rt.Leader != "" {
 			if first == "" {
-				first = rt.leader
+				first = rt.Leader
 			}
-			if to == "" && rt.leader != first {
+			if to == "" && rt.Leader != first {
 				return nil // the answer was lost, not the request
 			}
 			if settled, err := s.tryTransfer(ctx, rt, to); settled {
 				return err
 			}
 		}
-		if err := s.pause(ctx, &request{}, rt, try); err != nil {
-			return s.gaveUp(err, false, first != "")
+		if err := s.caller.Pause(ctx, rt, try); err != nil {
+			return caller.GaveUp(err, first != "")
 		}
 	}
 }
 
 // tryTransfer asks the leader once. It reports whether that settles it.
-func (s *Server) tryTransfer(ctx context.Context, rt route, to string) (settled bool, err error) {
+func (s *Server) tryTransfer(ctx context.Context, rt caller.Route, to string) (settled bool, err error) {
 	id, err := s.voterNamed(to)
 	switch {
 	case err != nil:
 		return true, err
-	case id == rt.leader:
+	case id == rt.Leader:
 		return true, nil
-	case rt.local:
+	case rt.Local:
 		err = s.raft.Transfer(ctx, id)
 	default:
-		_, err = s.calls.Call(ctx, rt.leader, wire.MethodTransfer, wire.Transfer{To: id}.Append(nil))
+		_, err = s.calls.Call(ctx, rt.Leader, wire.MethodTransfer, wire.Transfer{To: id}.Append(nil))
 	}
 	again := errors.Is(left(err), errNotSent) || errors.Is(err, calls.ErrNoReply) || errors.Is(err, raftnode.ErrNotActive)
 	return !again, err

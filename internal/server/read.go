@@ -3,10 +3,11 @@ package server
 import (
 	"context"
 	"sync"
-	"time"
 
 	"github.com/coordcell/coord/fsm"
+	"github.com/coordcell/coord/internal/caller"
 	"github.com/coordcell/coord/internal/cancel"
+	"github.com/coordcell/coord/internal/wire"
 )
 
 // Fresh waits until this server's replica has everything that was acknowledged to anybody before the call: what is read
@@ -17,13 +18,13 @@ import (
 // Errors: ErrNoLeader with ctx's, ErrClosed.
 func (s *Server) Fresh(ctx context.Context) error {
 	for try := 0; ; try++ {
-		rt := s.route()
+		rt := s.Route()
 		var err error = errNotLeader
 		var index uint64
 		switch {
-		case rt.local:
+		case rt.Local:
 			index, err = s.raft.ReadIndex(ctx)
-		case rt.leader != "":
+		case rt.Leader != "":
 			index, err = s.rounds.join(ctx, s)
 		}
 		if err == nil {
@@ -32,11 +33,49 @@ func (s *Server) Fresh(ctx context.Context) error {
 		if err == nil {
 			return nil
 		}
-		if err := s.pause(ctx, &request{}, rt, try); err != nil {
+		if err := s.caller.Pause(ctx, rt, try); err != nil {
 			// An old leader that is cut off still takes itself for one: what counts is proof.
-			return s.gaveUp(err, false, s.EvidenceAge() <= 2*s.cfg.ElectionTimeout)
+			return caller.GaveUp(err, s.EvidenceAge() <= 2*s.cfg.ElectionTimeout)
 		}
 	}
+}
+
+// Read answers from this server's replica, once it is Fresh or at once if that is not asked for. What it returns is
+// shared with the state: it must not be written to.
+func (s *Server) Read(ctx context.Context, r wire.Read) (wire.ReadAnswer, error) {
+	if r.Stale {
+		return s.look(r), s.Err()
+	}
+	if err := s.Fresh(ctx); err != nil {
+		return wire.ReadAnswer{}, err
+	}
+	return s.look(r), nil
+}
+
+// look reads the state as it is here.
+func (s *Server) look(r wire.Read) (a wire.ReadAnswer) {
+	switch r.Kind {
+	case wire.ReadKey:
+		s.replica.View(func(state *fsm.State) {
+			a.Revision = state.Revision()
+			if kv, found := state.Get(r.Name); found {
+				a.Keys = []fsm.KeyValue{kv}
+			}
+		})
+	case wire.ReadList:
+		state := s.replica.Clone() // a long list keeps nobody waiting
+		a.Revision = state.Revision()
+		a.Keys, a.More = state.List(r.Name, r.After, r.Limit)
+	case wire.ReadLock:
+		s.replica.View(func(state *fsm.State) { a.Revision, a.Lock = state.Revision(), state.Lookup(r.Name) })
+		for _, h := range a.Lock.Holders {
+			a.Held = append(a.Held, s.replica.Since(h.Token))
+		}
+		for _, w := range a.Lock.Queue {
+			a.Waited = append(a.Waited, s.replica.Since(w.Queued))
+		}
+	}
+	return a
 }
 
 // View reads the state as it is here. See replica.Replica.View.
@@ -44,9 +83,6 @@ func (s *Server) View(read func(*fsm.State)) { s.replica.View(read) }
 
 // Clone returns a copy of the state as it is here.
 func (s *Server) Clone() *fsm.State { return s.replica.Clone() }
-
-// Since says how long ago this server has seen the state reach a revision.
-func (s *Server) Since(rev fsm.Revision) time.Duration { return s.replica.Since(rev) }
 
 // rounds shares questions for a read index: those who come while one is under way wait for the next, since the answer
 // to a question serves only reads that began before it was sent.

@@ -8,17 +8,12 @@ import (
 	"sync"
 
 	"github.com/coordcell/coord/fsm"
+	"github.com/coordcell/coord/internal/caller"
 	"github.com/coordcell/coord/internal/calls"
 	"github.com/coordcell/coord/internal/lease"
 	"github.com/coordcell/coord/internal/replica"
 	"github.com/coordcell/coord/internal/wire"
 )
-
-// refusedError is a leader's refusal of a change, for good: it was not and will not be made.
-type refusedError struct{ err error }
-
-func (e *refusedError) Error() string { return e.err.Error() }
-func (e *refusedError) Unwrap() error { return e.err }
 
 // serve answers the calls of other servers. It runs on the connection's reader and must not block.
 func (s *Server) serve(ctx context.Context, req *calls.Request) {
@@ -245,14 +240,14 @@ func keyOf(cmd fsm.Command) (replica.Key, bool) {
 }
 
 // proposeThere sends a command to the leader. Its answer may come at once or hours later.
-func (s *Server) proposeThere(ctx context.Context, leader string, key replica.Key, cmd fsm.Command, answers chan<- answer) (forget func()) {
+func (s *Server) proposeThere(ctx context.Context, leader string, cmd fsm.Command, answers chan<- caller.Answer) (forget func()) {
 	payload, err := wire.Propose{Commands: []fsm.Command{cmd}}.Append(nil)
 	if err != nil {
-		answers <- answer{err: &refusedError{err}}
+		answers <- caller.Answer{Err: &caller.RefusedError{Err: err}}
 		return func() {}
 	}
 	answered := false // touched by the connection's reader only
-	give := func(a answer) {
+	give := func(a caller.Answer) {
 		if !answered {
 			answered = true
 			answers <- a
@@ -260,24 +255,24 @@ func (s *Server) proposeThere(ctx context.Context, leader string, key replica.Ke
 	}
 	cancel, err := s.calls.Stream(ctx, leader, wire.MethodPropose, payload, func(reply []byte, err error) {
 		if err != nil {
-			give(answer{err: left(err)})
+			give(caller.Answer{Err: left(err)})
 			return
 		}
 		m, err := wire.DecodeProposeReply(reply)
 		switch {
 		case err != nil:
-			give(answer{err: err})
+			give(caller.Answer{Err: err})
 		case len(m.Replies) > 0:
-			give(answer{res: m.Replies[0].Result})
+			give(caller.Answer{Result: m.Replies[0].Result})
 		case len(m.Refused) > 0:
-			give(answer{err: refusal(m.Refused[0].Reason)})
+			give(caller.Answer{Err: refusal(m.Refused[0].Reason)})
 		}
 	})
 	if errors.Is(err, calls.ErrTooLarge) {
-		err = &refusedError{fmt.Errorf("%w: %w", ErrTooLarge, err)}
+		err = &caller.RefusedError{Err: fmt.Errorf("%w: %w", ErrTooLarge, err)}
 	}
 	if err != nil {
-		answers <- answer{err: left(err)}
+		answers <- caller.Answer{Err: left(err)}
 		return func() {}
 	}
 	return cancel
@@ -299,7 +294,7 @@ func refusal(reason string) error {
 	if reason == errBusy.Error() || reason == errClosing.Error() {
 		return fmt.Errorf("%w: %s", errNotSent, reason)
 	}
-	return &refusedError{fmt.Errorf("%w: the leader refused it: %s", ErrInvalid, reason)}
+	return &caller.RefusedError{Err: fmt.Errorf("%w: the leader refused it: %s", ErrInvalid, reason)}
 }
 
 func (s *Server) serveReadIndex(ctx context.Context, req *calls.Request) {

@@ -12,13 +12,13 @@ import (
 	"time"
 
 	"github.com/coordcell/coord/fsm"
+	"github.com/coordcell/coord/internal/caller"
 	"github.com/coordcell/coord/internal/calls"
 	"github.com/coordcell/coord/internal/expiry"
 	"github.com/coordcell/coord/internal/failstop"
 	"github.com/coordcell/coord/internal/forming"
 	"github.com/coordcell/coord/internal/gossip"
 	"github.com/coordcell/coord/internal/hub"
-	"github.com/coordcell/coord/internal/lease"
 	"github.com/coordcell/coord/internal/raftnode"
 	"github.com/coordcell/coord/internal/replica"
 	"github.com/coordcell/coord/internal/store"
@@ -80,10 +80,8 @@ type Server struct {
 	hub      *hub.Hub
 	expiry   *expiry.Table
 	packer   *packer
-	renewer  *lease.Renewer
+	caller   *caller.Caller
 
-	sessions  sessions
-	own       *own
 	rounds    rounds
 	guests    guests
 	lead      *leadership
@@ -106,14 +104,11 @@ type Server struct {
 	leaving chan struct{} // of one: the first Shutdown fills it, for good
 }
 
-// LeastTTL is the shortest TTL of a session: a failover takes a few election timeouts, and should hardly ever end a session.
-func LeastTTL(election time.Duration) time.Duration { return max(time.Second, 4*election) }
-
 // Start opens the directory and the port, and goes on to find, form or join the cell in the background.
 func Start(ctx context.Context, cfg Config) (*Server, error) {
 	s := &Server{
 		cfg: cfg, log: cfg.Logger, trip: failstop.New(), done: make(chan struct{}),
-		own: newOwn(), lead: newLeadership(), learn: make(chan struct{}, 1), opened: make(chan struct{}),
+		lead: newLeadership(), learn: make(chan struct{}, 1), opened: make(chan struct{}),
 		leaving: make(chan struct{}, 1),
 	}
 	s.stop, s.halt = context.WithCancel(context.Background())
@@ -177,7 +172,10 @@ func (s *Server) open(ctx context.Context) error {
 		StaleAfter: 2 * s.cfg.ElectionTimeout, Progress: min(500*time.Millisecond, s.cfg.ElectionTimeout),
 	})
 	s.expiry = expiry.New(expiry.Config{Now: s.now, Evidence: s.evidence, Propose: s.expire})
-	s.renewer = lease.NewRenewer(s.now, s.keepAlive)
+	s.caller = caller.New(caller.Config{
+		Cell: s, Node: s.id, Name: s.name, ElectionTimeout: s.cfg.ElectionTimeout, MaxTTL: s.cfg.Limits.MaxTTL,
+		Now: s.now, Stop: s.stop, Stopped: s.Stopped, Go: s.Go, Logger: s.log,
+	})
 	s.packer = newPacker(s.write)
 	if err := s.openGossip(); err != nil {
 		return err
@@ -225,28 +223,13 @@ func (s *Server) openStore() (err error) {
 // run starts what goes on in the background.
 func (s *Server) run() {
 	s.Go(func() { s.packer.run(s.stop) })
-	s.Go(func() { s.renewer.Run(s.stop) })
-	s.Go(s.tick)
+	s.Go(s.caller.Run)
 	s.Go(s.followLeader)
 	s.Go(s.catchUp)
 	s.Go(s.watchEvidence)
 	s.Go(s.watch)
 	s.Go(s.keepPeers)
 	s.Go(s.form)
-}
-
-// tick ends leases whose time is up every 100 ms: timers stand still while the machine sleeps.
-func (s *Server) tick() {
-	t := time.NewTicker(100 * time.Millisecond)
-	defer t.Stop()
-	for {
-		select {
-		case <-t.C:
-			s.renewer.Tick()
-		case <-s.stop.Done():
-			return
-		}
-	}
 }
 
 // followLeader tells of changes of the leader.
@@ -337,8 +320,6 @@ func (s *Server) write(entry []byte, done func(error)) {
 
 // now is the lease clock.
 func (s *Server) now() time.Duration { return s.mux.Now() }
-
-func (s *Server) leastTTL() time.Duration { return LeastTTL(s.cfg.ElectionTimeout) }
 
 func (s *Server) params() (p fsm.Params) {
 	s.replica.View(func(state *fsm.State) { p = state.Params() })

@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"sync"
 	"time"
 
 	"github.com/coordcell/coord/internal/cancel"
@@ -58,15 +57,7 @@ func (s *Server) farewell(ctx context.Context) error {
 	}
 	bounded, done := context.WithTimeout(ctx, max(shutdownStep, 4*s.cfg.ElectionTimeout))
 	defer done()
-	var closing sync.WaitGroup
-	for _, x := range s.sessions.close() {
-		closing.Go(func() {
-			if err := x.close(bounded, ErrClosed); err != nil {
-				s.log.Debug("a session is left to expire", "session", x.id, "error", err)
-			}
-		})
-	}
-	closing.Wait()
+	s.caller.Leave(bounded)
 	if s.raft.ActiveTerm() != 0 && ctx.Err() == nil {
 		handing, done := context.WithTimeout(ctx, 2*s.cfg.ElectionTimeout)
 		defer done()
@@ -98,9 +89,7 @@ func (s *Server) end(err error) {
 	}
 	s.mu.Unlock()
 	if first {
-		for _, x := range s.sessions.close() {
-			x.lease.End(ErrClosed)
-		}
+		s.caller.End()
 		s.halt()
 		s.hub.Close()
 		s.tasks.Wait()

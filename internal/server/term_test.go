@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/coordcell/coord/fsm"
+	"github.com/coordcell/coord/internal/caller"
 	"github.com/coordcell/coord/internal/lab"
 )
 
@@ -36,7 +37,7 @@ func alone(t *testing.T, test func(t *testing.T, s *Server)) {
 func TestG6_ATermGoesOnReaping(t *testing.T) {
 	alone(t, func(t *testing.T, s *Server) {
 		const locks = 2500 // more than two steps
-		x, err := s.OpenSession(t.Context(), SessionOptions{TTL: time.Minute})
+		x, err := s.Caller().OpenSession(t.Context(), caller.SessionOptions{TTL: time.Minute})
 		if err != nil {
 			t.Fatal(err)
 		}

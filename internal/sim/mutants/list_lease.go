@@ -47,8 +47,8 @@ func renewalMutants() []Mutant {
 			in(file, "		refused[id] = ErrExpired\n", "		refused[id] = nil\n"), by(lease, "TestRenewerAppliesTheAnswer")},
 		{"lease/creation-counts-from-the-retry", "G3", "a session counts from the attempt that was answered: the leader counts from the first one",
 			[]Edit{
-				{server + "/change.go", "			if r.attempts == 0 && r.leaving != nil {\n", "			if r.leaving != nil {\n"},
-				{server + "/session.go", "			timer = time.AfterFunc(o.TTL, func() { close(late) })\n", "			if timer == nil {\n				timer = time.AfterFunc(o.TTL, func() { close(late) })\n			}\n"},
+				{caller + "/submit.go", "			if r.attempts == 0 && r.leaving != nil {\n", "			if r.leaving != nil {\n"},
+				{caller + "/session.go", "			timer = time.AfterFunc(o.TTL, func() { close(late) })\n", "			if timer == nil {\n				timer = time.AfterFunc(o.TTL, func() { close(late) })\n			}\n"},
 			}, by(directed, "TestG3_DirectedRetriedCreationCountsFromTheFirstAttempt")},
 		{"lease/stuck-renewal-blocks", "G8", "a renewal that is not answered keeps the next one from being sent",
 			in(file, "	r.inFlight[0].cancel()\n	return false\n", "	return false\n"), by(lease, "TestRenewerIsNotHeldUpByAStuckSend")},

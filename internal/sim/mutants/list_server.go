@@ -2,6 +2,7 @@ package main
 
 const (
 	server   = "internal/server"
+	caller   = "internal/caller"
 	directed = "internal/sim"
 	whole    = "." // the tests of whole cells
 )
@@ -15,20 +16,20 @@ func releaseMutants() []Mutant {
 			[]Run{{directed, "TestG3_DirectedHolderStopsBeforeItsReleaseLeaves"}, {whole, "TestUnlockStopsFirst"}}},
 		{"release/close-stops-last", "G3", "a session that is closed goes on holding until the cell has answered",
 			[]Edit{
-				{server + "/session.go", "		live := x.lease.End(cause)\n", "		live := x.lease.Alive()\n"},
-				{server + "/session.go", "	x.srv.sessions.gone(x)\n	close(x.closed)\n", "	x.lease.End(ErrSessionClosed)\n	x.srv.sessions.gone(x)\n	close(x.closed)\n"},
+				{caller + "/session.go", "		live := x.lease.End(cause)\n", "		live := x.lease.Alive()\n"},
+				{caller + "/session.go", "	x.caller.sessions.gone(x)\n	close(x.closed)\n", "	x.lease.End(ErrSessionClosed)\n	x.caller.sessions.gone(x)\n	close(x.closed)\n"},
 			}, []Run{{directed, "TestG3_DirectedHolderStopsBeforeItsReleaseLeaves"}, {whole, "TestSessionCloseWithoutALeader"}}},
 		{"release/close-of-the-node", "G3 G12", "what a closed node held still passes its Check",
-			in(server+"/stop.go", "			x.lease.End(ErrClosed)\n", "			_ = x\n"), by(whole, "TestG12_ClosedNode")},
+			in(caller+"/caller.go", "		x.lease.End(ErrClosed)\n", "		_ = x\n"), by(whole, "TestG12_ClosedNode")},
 		{"release/given-up-with-ctx", "G6 G12", "an Unlock whose context has ended is not repeated: nobody gets the lock before the session ends",
-			in(server+"/session.go", "		done(x.Change(context.Background(), func(c fsm.Change) fsm.Command {\n			return fsm.Unlock",
+			in(caller+"/lock.go", "		done(x.Change(context.Background(), func(c fsm.Change) fsm.Command {\n			return fsm.Unlock",
 				"		ctx, end := context.WithTimeout(context.Background(), 300*time.Millisecond)\n		defer end()\n		done(x.Change(ctx, func(c fsm.Change) fsm.Command {\n			return fsm.Unlock"),
 			by(whole, "TestUnlockStopsFirst")},
 		{"release/cancelled-waiter-stays", "G6 G12", "a Lock call that was cancelled stays in the queue, and is granted to nobody",
-			in(server+"/session.go", "		x.srv.Go(func() { x.withdraw(c.Seq) })\n", ""),
+			in(caller+"/lock.go", "		x.caller.cfg.Go(func() { x.withdraw(c.Seq) })\n", ""),
 			by(directed, "TestG6_DirectedACancelledWaiterLeavesTheQueue")},
 		{"release/shutdown-says-nothing", "G12", "a node that shuts down leaves its sessions to expire",
-			in(server+"/stop.go", "			if err := x.close(bounded, ErrClosed); err != nil {\n", "			if err := bounded.Err(); err != nil {\n"),
+			in(caller+"/caller.go", "			if err := x.close(ctx, ErrClosed); err != nil {\n", "			if err := ctx.Err(); err != nil {\n"),
 			by(whole, "TestShutdownFreesAtOnce|TestShutdown_TellsTheCellFirst")},
 	}
 }
@@ -37,26 +38,26 @@ func releaseMutants() []Mutant {
 func retryMutants() []Mutant {
 	return []Mutant{
 		{"retry/under-a-new-number", "G7", "a change whose reply was lost is repeated under a new number, and is made twice",
-			in(server+"/change.go", "			r.attempts++\n", `			r.attempts++
+			in(caller+"/submit.go", "			r.attempts++\n", `			r.attempts++
 			if put, ok := r.cmd.(fsm.Put); ok && r.attempts > 1 {
 				put.Seq += 1 << 32
-				r.cmd, r.key.Seq = put, put.Seq
+				r.cmd = put
 			}
 `), by(whole, "TestG7_LeaderKilledBeforeItsReply")},
 		{"retry/session-under-a-new-nonce", "G7 G12", "a creation whose reply was lost is repeated under a new random number, and leaves a session behind",
-			in(server+"/change.go", "			r.attempts++\n", `			r.attempts++
+			in(caller+"/submit.go", "			r.attempts++\n", `			r.attempts++
 			if open, ok := r.cmd.(fsm.OpenSession); ok && r.attempts > 1 {
 				open.Nonce[0]++
-				r.cmd, r.key.Nonce = open, open.Nonce
+				r.cmd = open
 			}
 `), by(directed, "TestG3_DirectedRetriedCreationCountsFromTheFirstAttempt")},
 		{"retry/unknown-is-an-error", "G7", "a change of which nobody knows whether it was made is reported as not made",
-			in(server+"/change.go", "	case maybe:\n		return &unknownError{cause}\n", ""), by(whole, "TestErrorsWithoutALeader|TestG7_IncrementsUnderFaults")},
+			in(caller+"/submit.go", "	case maybe:\n		return &unknownError{cause}\n", ""), by(whole, "TestErrorsWithoutALeader|TestG7_IncrementsUnderFaults")},
 		{"retry/lost-acknowledgements", "G7 G12", "acknowledgements of a change that was not answered are lost, and the cell keeps results for ever",
-			in(server+"/author.go", "	a.seen = append(a.seen, c.Acks...)\n", ""), by(server, "TestG7_.*")},
+			in(caller+"/author.go", "	a.seen = append(a.seen, c.Acks...)\n", ""), by(caller, "TestG7_.*")},
 		{"retry/acknowledged-unanswered", "G6 G7", "a Lock that was given up is acknowledged by its number, and its withdrawal finds nothing to free",
-			in(server+"/author.go", "	a.seen = append(a.seen, c.Acks...)\n", "	a.seen = append(a.seen, append(c.Acks, c.Seq)...)\n"),
-			by(server, "TestG7_AnUnansweredChangeIsNotAcknowledgedByItself")},
+			in(caller+"/author.go", "	a.seen = append(a.seen, c.Acks...)\n", "	a.seen = append(a.seen, append(c.Acks, c.Seq)...)\n"),
+			by(caller, "TestG7_AnUnansweredChangeIsNotAcknowledgedByItself")},
 		{"retry/answer-from-the-future", "G7 G11", "a change is answered when it has been proposed, before it is committed",
 			in(server+"/packer.go", "	p.start(entry, func(err error) {\n		p.finish(next, err)\n		landed()\n	})\n", "	p.finish(next, nil)\n	p.start(entry, func(error) { landed() })\n"),
 			by(server, "TestChangesGatherWhileEntriesAreInFlight|TestG12_AnEndedPackerFailsEachChangeOnce")},

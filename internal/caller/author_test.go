@@ -1,4 +1,4 @@
-package server
+package caller
 
 import (
 	"math/rand/v2"

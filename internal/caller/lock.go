@@ -1,0 +1,109 @@
+package caller
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/coordcell/coord/fsm"
+	"github.com/coordcell/coord/internal/cancel"
+)
+
+// LockRequest is what a Lock asks for.
+type LockRequest struct {
+	Name    string
+	Data    []byte
+	Try     bool
+	MaxWait time.Duration // 0: as long as ctx
+}
+
+// Lock waits until the session holds a lock. The result's code is OK with the token as its revision, Locked, or a
+// refusal. When it returns an error, what it may have left in the queue is withdrawn in the background: the number of
+// the request is refused from then on, so that not even a copy of it that is still under way can take the lock.
+func (x *Session) Lock(ctx context.Context, req LockRequest) (fsm.Result, error) {
+	if err := x.lease.Err(); err != nil {
+		return fsm.Result{}, err
+	}
+	waiting := ctx
+	if req.MaxWait > 0 {
+		var done context.CancelFunc
+		waiting, done = context.WithTimeoutCause(ctx, req.MaxWait, errMaxWait)
+		defer done()
+	}
+	c := x.author.begin(x.id)
+	res, attempts, err := x.submit(waiting, c, fsm.Lock{Change: c, Name: req.Name, Data: req.Data, Try: req.Try})
+	if err == nil {
+		return res, nil
+	}
+	// From here on the number is not acknowledged by others: if the lock has been granted meanwhile, the cell must still
+	// know the grant by that number, or the withdrawal would find nothing to free.
+	if attempts == 0 {
+		x.author.settled(c.Seq)
+		return fsm.Result{}, err
+	}
+	if errors.Is(err, errMaxWait) {
+		if res, ok := x.leaveQueue(ctx, c.Seq); ok {
+			return res, nil
+		}
+		if ctx.Err() != nil {
+			err = cancel.Reason(ctx)
+		} else { // nobody could say that others are ahead
+			err = fmt.Errorf("%w: %w", ErrNoLeader, errMaxWait)
+		}
+	}
+	if x.lease.Alive() {
+		x.caller.cfg.Go(func() { x.withdraw(c.Seq) })
+	}
+	// Nothing is left to be unknown: whatever becomes of the request, it is being withdrawn.
+	var unknown *unknownError
+	if errors.As(err, &unknown) {
+		err = unknown.cause
+	}
+	return fsm.Result{}, err
+}
+
+// leaveQueue takes a request out of the queue that has waited long enough. If it has been granted meanwhile, so be it.
+func (x *Session) leaveQueue(ctx context.Context, target uint64) (fsm.Result, bool) {
+	ctx, done := context.WithTimeout(ctx, x.caller.cfg.ElectionTimeout)
+	defer done()
+	res, err := x.Change(ctx, func(c fsm.Change) fsm.Command {
+		return fsm.Withdraw{Change: c, Target: target, OnlyQueued: true}
+	})
+	switch {
+	case err != nil:
+		return fsm.Result{}, false
+	case res.Code == fsm.Granted:
+		x.author.settled(target)
+		return fsm.Result{Code: fsm.OK, Revision: res.Revision}, true
+	case res.Code == fsm.UnknownSession:
+		return res, true
+	case res.Code == fsm.LimitReached:
+		return fsm.Result{}, false
+	default:
+		return fsm.Result{Code: fsm.Locked}, true
+	}
+}
+
+// withdraw repeats until the cell knows that nobody wants the lock any more, or the session has ended.
+func (x *Session) withdraw(target uint64) {
+	_, err := x.Change(context.Background(), func(c fsm.Change) fsm.Command {
+		return fsm.Withdraw{Change: c, Target: target}
+	})
+	if err != nil && x.lease.Alive() {
+		x.caller.cfg.Logger.Warn("a lock request could not be withdrawn", "session", x.id, "request", target, "error", err)
+	}
+}
+
+// Release frees a grant in the background, and calls done, once, when the cell has answered or can answer no more. The
+// holder has stopped before it calls Release.
+func (x *Session) Release(name string, token fsm.Revision, done func(fsm.Result, error)) {
+	free := func() {
+		done(x.Change(context.Background(), func(c fsm.Change) fsm.Command {
+			return fsm.Unlock{Change: c, Name: name, Token: token}
+		}))
+	}
+	if !x.caller.cfg.Go(free) {
+		done(fsm.Result{}, ErrClosed)
+	}
+}

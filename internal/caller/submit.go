@@ -1,0 +1,141 @@
+package caller
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"time"
+
+	"github.com/coordcell/coord/fsm"
+	"github.com/coordcell/coord/internal/cancel"
+)
+
+const (
+	leastBackoff = 5 * time.Millisecond
+	mostBackoff  = 250 * time.Millisecond
+)
+
+// request is one change on its way to the leader, wherever that is, until it has been answered.
+type request struct {
+	cmd fsm.Command
+
+	over     <-chan struct{} // closed when nobody wants the answer any more; nil: never
+	cause    func() error    // why over was closed
+	leaving  func()          // called before the first attempt leaves; may be nil
+	attempts int             // that left
+}
+
+// submit sends a request to whoever leads, again and again, until the cell has answered it. Repeating it is safe: the
+// state machine knows it by its key. It gives up when ctx ends, when nobody wants the answer, and when the node stops.
+func (c *Caller) submit(ctx context.Context, r *request) (fsm.Result, error) {
+	maybe, led := false, false
+	for try := 0; ; try++ {
+		rt := c.cfg.Cell.Route()
+		led = led || rt.Leader != ""
+		if rt.Leader != "" && ctx.Err() == nil {
+			if r.attempts == 0 && r.leaving != nil {
+				r.leaving()
+			}
+			r.attempts++
+			res, err := c.attempt(ctx, rt, r)
+			var refused *RefusedError
+			switch {
+			case err == nil:
+				return res, nil
+			case errors.As(err, &refused) && maybe:
+				return fsm.Result{}, &unknownError{refused.Err}
+			case errors.As(err, &refused):
+				return fsm.Result{}, refused.Err
+			case !errors.Is(err, ErrNotSent):
+				maybe = true
+			}
+		}
+		if err := c.pause(ctx, r, rt, try); err != nil {
+			return fsm.Result{}, gaveUp(err, maybe, led)
+		}
+	}
+}
+
+// Pause waits before the next attempt of a call that changes nothing, and returns why there is to be none.
+func (c *Caller) Pause(ctx context.Context, rt Route, try int) error {
+	return c.pause(ctx, &request{}, rt, try)
+}
+
+// GaveUp is the error of a call that changes nothing and was given up because of cause. led: somebody led meanwhile.
+func GaveUp(cause error, led bool) error { return gaveUp(cause, false, led) }
+
+// pause waits before the next attempt: for news of a leader where none is known, else with full jitter. It returns why
+// there is to be none.
+func (c *Caller) pause(ctx context.Context, r *request, rt Route, try int) error {
+	backoff := time.NewTimer(jitter(try))
+	defer backoff.Stop()
+	var news <-chan struct{}
+	if rt.Leader == "" {
+		news = rt.Changed
+	}
+	select {
+	case <-news:
+	case <-backoff.C:
+	case <-ctx.Done():
+	case <-r.over:
+	case <-c.cfg.Stop.Done():
+	}
+	return c.ended(ctx, r)
+}
+
+// ended says why no further attempt is to be made; nil: it is.
+func (c *Caller) ended(ctx context.Context, r *request) error {
+	select {
+	case <-c.cfg.Stop.Done():
+		return c.cfg.Stopped()
+	default:
+	}
+	select {
+	case <-r.over:
+		return r.cause()
+	default:
+	}
+	if ctx.Err() != nil {
+		return cancel.Reason(ctx)
+	}
+	return nil
+}
+
+// gaveUp is the error of a request that was given up because of cause.
+func gaveUp(cause error, maybe, led bool) error {
+	switch {
+	case maybe:
+		return &unknownError{cause}
+	case led, errors.Is(cause, ErrClosed), errors.Is(cause, ErrSessionExpired), errors.Is(cause, ErrSessionClosed):
+		return cause
+	default:
+		return fmt.Errorf("%w: %w", ErrNoLeader, cause)
+	}
+}
+
+// attempt sends a request once, and waits for its answer for as long as the leader stays the same.
+func (c *Caller) attempt(ctx context.Context, rt Route, r *request) (fsm.Result, error) {
+	// Room for the answer and for a failure: whoever sends one never waits, and the second finds nobody.
+	answers := make(chan Answer, 2)
+	forget := c.cfg.Cell.Propose(ctx, rt, r.cmd, answers)
+	defer forget()
+	select {
+	case a := <-answers:
+		return a.Result, a.Err
+	case <-rt.Changed:
+		return fsm.Result{}, ErrNotLeader
+	case <-ctx.Done():
+		return fsm.Result{}, cancel.Reason(ctx)
+	case <-r.over:
+		return fsm.Result{}, r.cause()
+	case <-c.cfg.Stop.Done():
+		return fsm.Result{}, ErrClosed
+	}
+}
+
+// jitter is a random time up to a bound that doubles with each try.
+func jitter(try int) time.Duration {
+	most := min(leastBackoff<<min(try, 16), mostBackoff)
+	return rand.N(most) + time.Millisecond
+}
