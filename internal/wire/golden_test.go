@@ -104,6 +104,8 @@ func messages() []message {
 	}
 	keepAlive := KeepAlive{Node: "n-1", Number: 70000, Sessions: []fsm.SessionID{1, 300}}
 	keepAliveAnswer := KeepAliveAnswer{Number: 70000, Term: 9, Dead: []fsm.SessionID{300}, Again: []fsm.SessionID{301}}
+	testify := Testify{Leader: "n-2", Boot: 1<<64 - 2, Term: 300}
+	testimony := Testimony{Dead: true, Term: 300, LastTerm: 299, LastIndex: 70000}
 	return []message{
 		{"Propose", Propose{commands()[:3]}, propose, decoder(DecodePropose)},
 		{"ProposeReply", replies, replies.Append(nil), decoder(DecodeProposeReply)},
@@ -114,6 +116,8 @@ func messages() []message {
 		{"HashAt", HashAt{7, 8}, HashAt{7, 8}.Append(nil), decoder(DecodeHashAt)},
 		{"HashAtAnswer", HashAtAnswer{7, true, 9}, HashAtAnswer{7, true, 9}.Append(nil), decoder(DecodeHashAtAnswer)},
 		{"Transfer", Transfer{"n-2"}, Transfer{"n-2"}.Append(nil), decoder(DecodeTransfer)},
+		{"Testify", testify, testify.Append(nil), decoder(DecodeTestify)},
+		{"Testimony", testimony, testimony.Append(nil), decoder(DecodeTestimony)},
 	}
 }
 

@@ -16,6 +16,7 @@ const (
 	MethodAdopt     Method = 7 // forming a cell: offers an id and a set of servers
 	MethodForm      Method = 8 // forming a cell: all have agreed, begin
 	MethodJoin      Method = 9
+	MethodTestify   Method = 10
 )
 
 // Propose asks the leader to put commands into the log, in this order. Each is answered on its own, as its result
