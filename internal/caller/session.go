@@ -65,7 +65,7 @@ func (c *Caller) openSession(ctx context.Context, o SessionOptions, internal boo
 // newSession begins to keep a session alive. It returns nil if its lease has run out already. A node that is going lets
 // no further session in: what the cell has opened for it is left to expire.
 func (c *Caller) newSession(id fsm.SessionID, ttl time.Duration, sent time.Duration) (*Session, error) {
-	x := &Session{caller: c, id: id, ttl: ttl, closed: make(chan struct{}), lease: lease.New(ttl, c.cfg.Now, sent)}
+	x := &Session{caller: c, id: id, ttl: ttl, closed: make(chan struct{}), lease: lease.New(ttl, 0, c.cfg.Now, sent)}
 	if !c.sessions.add(x) {
 		x.lease.End(ErrClosed)
 		return nil, ErrClosed

@@ -5,8 +5,6 @@ import (
 	"slices"
 	"sync"
 	"time"
-
-	"github.com/coordcell/coord/fsm"
 )
 
 const (
@@ -22,7 +20,7 @@ const (
 
 // watchClock looks at the clock in every tick, also while expire waits for others, so that a tick that does not come is
 // a pause.
-func (t *Table) watchClock(ctx context.Context) {
+func (t *Table[K]) watchClock(ctx context.Context) {
 	ticker := time.NewTicker(tick)
 	defer ticker.Stop()
 	for {
@@ -40,7 +38,7 @@ func (t *Table) watchClock(ctx context.Context) {
 }
 
 // expire ends sessions until the term is over.
-func (t *Table) expire(ctx context.Context, term uint64) {
+func (t *Table[K]) expire(ctx context.Context, term uint64) {
 	timer := time.NewTimer(tick)
 	defer timer.Stop()
 	for {
@@ -59,7 +57,7 @@ func (t *Table) expire(ctx context.Context, term uint64) {
 
 // round marks sessions whose time is up and proposes their end, and proposes once more the end of those that a former
 // round marked and nobody has ended. It returns when every proposal has been answered.
-func (t *Table) round(ctx context.Context, term uint64) error {
+func (t *Table[K]) round(ctx context.Context, term uint64) error {
 	pauses, some := t.collect(ctx)
 	if !some {
 		return nil
@@ -86,18 +84,18 @@ func (t *Table) round(ctx context.Context, term uint64) error {
 
 // collect takes those whose time is up out of the wheel. It reports whether there is anything to propose, and how many
 // pauses there have been by now.
-func (t *Table) collect(ctx context.Context) (pauses int, some bool) {
+func (t *Table[K]) collect(ctx context.Context) (pauses int, some bool) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	if ctx.Err() != nil {
 		return 0, false
 	}
 	now := t.look()
-	t.wheel.advance(now, func(s *session) {
+	t.wheel.advance(now, func(s *lease[K]) {
 		if t.live[s.id] != s {
 			return // ended meanwhile
 		}
-		if deadline := t.pauses.deadline(s); deadline > now {
+		if deadline := t.deadline(s); deadline > now {
 			t.wheel.file(s, deadline)
 		} else {
 			s.next, t.due = t.due, s
@@ -108,7 +106,7 @@ func (t *Table) collect(ctx context.Context) (pauses int, some bool) {
 
 // mark marks those whose time is still up, as many as a round may carry, and returns all that are marked. None if there
 // was a pause since collect: what the evidence proves is older than the pause then.
-func (t *Table) mark(ctx context.Context, pauses int) []fsm.SessionID {
+func (t *Table[K]) mark(ctx context.Context, pauses int) []K {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	if ctx.Err() != nil {
@@ -124,17 +122,17 @@ func (t *Table) mark(ctx context.Context, pauses int) []fsm.SessionID {
 		if t.live[s.id] != s {
 			continue
 		}
-		if deadline := t.pauses.deadline(s); deadline > now {
+		if deadline := t.deadline(s); deadline > now {
 			t.wheel.file(s, deadline)
 			continue
 		}
 		delete(t.live, s.id)
 		t.expiring[s.id] = struct{}{}
 	}
-	ids := make([]fsm.SessionID, 0, len(t.expiring))
+	ids := make([]K, 0, len(t.expiring))
 	for id := range t.expiring {
 		ids = append(ids, id)
 	}
-	slices.Sort(ids)
+	slices.SortFunc(ids, t.cfg.Compare)
 	return ids
 }

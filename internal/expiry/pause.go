@@ -31,10 +31,10 @@ func (p *pauses) look(now time.Duration) {
 // The pauses since its last renewal are added, so that a pause costs no session any of its time, one TTL at most. Renewals
 // sent meanwhile still wait in the sockets: to read them there is as much time as the last pause took, again one TTL at
 // most. A leader that goes on pausing for longer than it runs expires nobody: it cannot tell who is dead.
-func (p *pauses) deadline(s *session) time.Duration {
-	d := s.renewed + s.ttl
-	if paused := p.total - s.paused; paused > 0 {
-		d = max(d+min(paused, s.ttl), p.end+min(p.length, s.ttl))
+func (p *pauses) deadline(renewed, ttl, paused time.Duration) time.Duration {
+	d := renewed + ttl
+	if paused := p.total - paused; paused > 0 {
+		d = max(d+min(paused, ttl), p.end+min(p.length, ttl))
 	}
 	return d
 }

@@ -1,6 +1,7 @@
 package expiry
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"testing"
@@ -13,7 +14,7 @@ import (
 // A renewal that comes while the leader, who has found the session's time up, waits for evidence, is in time: the
 // session has not been marked.
 func TestG8_RenewedWhileTheLeaderWaitsForEvidence(t *testing.T) {
-	leading(t, func(t *testing.T, c *cell, table *Table) {
+	leading(t, func(t *testing.T, c *cell, table *Table[fsm.SessionID]) {
 		const ttl = time.Second
 		back := c.loseQuorum()
 		table.Start(1, numbered(2, ttl))
@@ -40,9 +41,10 @@ func TestG8_RenewedWhileTheLeaderWaitsForEvidence(t *testing.T) {
 func TestG8_AnEndIsProposedUntilItIsApplied(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		tries, start := 0, time.Now()
-		var table *Table
-		table = New(Config{
+		var table *Table[fsm.SessionID]
+		table = New(Config[fsm.SessionID]{
 			Now:      func() time.Duration { return time.Since(start) },
+			Compare:  cmp.Compare[fsm.SessionID],
 			Evidence: func(context.Context, uint64) error { return nil },
 			Propose: func(_ context.Context, _ uint64, ids []fsm.SessionID) error {
 				if tries++; tries < 5 {
@@ -70,8 +72,9 @@ func TestG8_EvidenceOfAnOldTermDoesNotCount(t *testing.T) {
 		const ttl = time.Second
 		start, proposed := time.Now(), 0
 		evidence := map[uint64]chan struct{}{1: make(chan struct{}), 2: make(chan struct{})}
-		table := New(Config{
+		table := New(Config[fsm.SessionID]{
 			Now:      func() time.Duration { return time.Since(start) },
+			Compare:  cmp.Compare[fsm.SessionID],
 			Evidence: func(_ context.Context, term uint64) error { <-evidence[term]; return nil },
 			Propose:  func(context.Context, uint64, []fsm.SessionID) error { proposed++; return nil },
 		})

@@ -1,6 +1,7 @@
 package expiry
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -18,7 +19,7 @@ import (
 
 // cell stands for the rest of the leader: it writes what the table proposes, and can be made to refuse.
 type cell struct {
-	table  *Table
+	table  *Table[fsm.SessionID]
 	start  time.Time
 	jumped atomic.Int64 // how far the lease clock is ahead of the timers: pauses of the process
 
@@ -35,12 +36,12 @@ type cell struct {
 }
 
 // leading runs test in a bubble, with a table and the cell it writes to.
-func leading(t *testing.T, test func(t *testing.T, c *cell, table *Table)) {
+func leading(t *testing.T, test func(t *testing.T, c *cell, table *Table[fsm.SessionID])) {
 	t.Helper()
 	synctest.Test(t, func(t *testing.T) {
 		c := &cell{start: time.Now(), ended: make(map[fsm.SessionID]time.Duration), quorum: make(chan struct{})}
 		close(c.quorum)
-		c.table = New(Config{Now: c.now, Evidence: c.evidence, Propose: c.write})
+		c.table = New(Config[fsm.SessionID]{Now: c.now, Compare: cmp.Compare[fsm.SessionID], Evidence: c.evidence, Propose: c.write})
 		defer c.table.Close()
 		test(t, c, c.table)
 	})
@@ -151,7 +152,7 @@ func numbered(n int, ttl time.Duration) iter.Seq2[fsm.SessionID, time.Duration] 
 
 func TestG8_ExpiresATTLAfterTheTermStart(t *testing.T) {
 	for _, ttl := range []time.Duration{time.Second, 10 * time.Second, time.Hour} {
-		leading(t, func(t *testing.T, c *cell, table *Table) {
+		leading(t, func(t *testing.T, c *cell, table *Table[fsm.SessionID]) {
 			time.Sleep(1234 * time.Millisecond)
 			table.Start(1, numbered(1, ttl))
 			time.Sleep(ttl - time.Millisecond)
@@ -163,7 +164,7 @@ func TestG8_ExpiresATTLAfterTheTermStart(t *testing.T) {
 }
 
 func TestG8_ExpiresATTLAfterTheLastRenewal(t *testing.T) {
-	leading(t, func(t *testing.T, c *cell, table *Table) {
+	leading(t, func(t *testing.T, c *cell, table *Table[fsm.SessionID]) {
 		const ttl = 10 * time.Second
 		table.Start(1, numbered(0, 0))
 		time.Sleep(777 * time.Millisecond)
@@ -187,7 +188,7 @@ func TestG8_ExpiresATTLAfterTheLastRenewal(t *testing.T) {
 }
 
 func TestG8_RenewedInTimeNeverExpires(t *testing.T) {
-	leading(t, func(t *testing.T, c *cell, table *Table) {
+	leading(t, func(t *testing.T, c *cell, table *Table[fsm.SessionID]) {
 		table.Start(1, numbered(0, 0))
 		stop := make(chan struct{})
 		var clients sync.WaitGroup
@@ -218,7 +219,7 @@ func TestG8_RenewedInTimeNeverExpires(t *testing.T) {
 }
 
 func TestG8_MarkedBeforeProposedAndNeverAcknowledgedAgain(t *testing.T) {
-	leading(t, func(t *testing.T, c *cell, table *Table) {
+	leading(t, func(t *testing.T, c *cell, table *Table[fsm.SessionID]) {
 		c.propose = func(_ context.Context, _ uint64, ids []fsm.SessionID) {
 			for _, id := range ids {
 				if !table.Expiring(id) {
@@ -256,7 +257,7 @@ func TestG8_MarkedBeforeProposedAndNeverAcknowledgedAgain(t *testing.T) {
 }
 
 func TestG8_NobodyExpiresWithoutAQuorum(t *testing.T) {
-	leading(t, func(t *testing.T, c *cell, table *Table) {
+	leading(t, func(t *testing.T, c *cell, table *Table[fsm.SessionID]) {
 		back := c.loseQuorum()
 		const ttl = 2 * time.Second
 		table.Start(1, numbered(2, ttl))
@@ -282,7 +283,7 @@ func TestG8_APauseOfTheLeaderCountsForNobody(t *testing.T) {
 	const ttl = 10 * time.Second
 	for _, length := range []time.Duration{time.Second + time.Millisecond, 5 * time.Second, ttl, 3 * ttl, time.Hour} {
 		t.Run(length.String(), func(t *testing.T) {
-			leading(t, func(t *testing.T, c *cell, table *Table) {
+			leading(t, func(t *testing.T, c *cell, table *Table[fsm.SessionID]) {
 				table.Start(1, numbered(2, ttl))
 				pass(ttl - 20*time.Millisecond)
 				c.pause(length)
@@ -301,7 +302,7 @@ func TestG8_APauseOfTheLeaderCountsForNobody(t *testing.T) {
 }
 
 func TestG8_EvidenceFromBeforeAPauseDoesNotCount(t *testing.T) {
-	leading(t, func(t *testing.T, c *cell, table *Table) {
+	leading(t, func(t *testing.T, c *cell, table *Table[fsm.SessionID]) {
 		back := c.loseQuorum()
 		table.Start(1, numbered(1, time.Second))
 		pass(1200 * time.Millisecond)
@@ -323,7 +324,7 @@ func TestG8_EvidenceFromBeforeAPauseDoesNotCount(t *testing.T) {
 }
 
 func TestG8_ALeaderThatPausesAllTheTimeDoesNotKeepTheDead(t *testing.T) {
-	leading(t, func(t *testing.T, c *cell, table *Table) {
+	leading(t, func(t *testing.T, c *cell, table *Table[fsm.SessionID]) {
 		const ttl = 10 * time.Second
 		table.Start(1, numbered(1, ttl))
 		for _, length := range []float64{9, 9, 2, 1.1, 1.1} {
@@ -339,7 +340,7 @@ func TestG8_ALeaderThatPausesAllTheTimeDoesNotKeepTheDead(t *testing.T) {
 }
 
 func TestEndedWhileItsTimeWasUp(t *testing.T) {
-	leading(t, func(t *testing.T, c *cell, table *Table) {
+	leading(t, func(t *testing.T, c *cell, table *Table[fsm.SessionID]) {
 		back := c.loseQuorum()
 		table.Start(1, numbered(1, time.Second))
 		pass(2 * time.Second)
@@ -353,7 +354,7 @@ func TestEndedWhileItsTimeWasUp(t *testing.T) {
 }
 
 func TestEndedSessionsAreForgotten(t *testing.T) {
-	leading(t, func(t *testing.T, c *cell, table *Table) {
+	leading(t, func(t *testing.T, c *cell, table *Table[fsm.SessionID]) {
 		table.Start(1, numbered(0, 0))
 		for id := range fsm.SessionID(1000) {
 			table.Opened(id, 24*time.Hour)
@@ -369,7 +370,7 @@ func TestEndedSessionsAreForgotten(t *testing.T) {
 	})
 }
 
-func filed(w *wheel) (n int) {
+func filed(w *wheel[fsm.SessionID]) (n int) {
 	for _, s := range w.slot {
 		for ; s != nil; s = s.next {
 			n++
@@ -379,7 +380,7 @@ func filed(w *wheel) (n int) {
 }
 
 func TestRenewalNumbersRise(t *testing.T) {
-	leading(t, func(t *testing.T, c *cell, table *Table) {
+	leading(t, func(t *testing.T, c *cell, table *Table[fsm.SessionID]) {
 		const ttl = 10 * time.Second
 		if table.Renew(1, 1) {
 			t.Error("acknowledged before any term")
@@ -404,7 +405,7 @@ func TestRenewalNumbersRise(t *testing.T) {
 }
 
 func TestAZoneVanishes(t *testing.T) {
-	leading(t, func(t *testing.T, c *cell, table *Table) {
+	leading(t, func(t *testing.T, c *cell, table *Table[fsm.SessionID]) {
 		const sessions, ttl = 40_000, 10 * time.Second
 		table.Start(1, numbered(sessions+10, ttl))
 		pass(5 * time.Second)
@@ -430,7 +431,7 @@ func TestAZoneVanishes(t *testing.T) {
 }
 
 func TestSessionsComeAndGo(t *testing.T) {
-	leading(t, func(t *testing.T, c *cell, table *Table) {
+	leading(t, func(t *testing.T, c *cell, table *Table[fsm.SessionID]) {
 		table.Opened(1, time.Second) // a follower's log tells of sessions too
 		table.Start(1, numbered(3, time.Second))
 		table.Ended(1)
@@ -461,7 +462,7 @@ func TestSessionsComeAndGo(t *testing.T) {
 
 // What an old term has under way when a new one starts must not touch the new one's sessions.
 func TestAnOldRoundDoesNotMarkInANewTerm(t *testing.T) {
-	leading(t, func(t *testing.T, c *cell, table *Table) {
+	leading(t, func(t *testing.T, c *cell, table *Table[fsm.SessionID]) {
 		back := c.loseQuorum()
 		table.Start(1, numbered(1, time.Second))
 		pass(2 * time.Second)
@@ -486,7 +487,7 @@ func bytesPerSession(sessions int) float64 {
 	var before, after runtime.MemStats
 	runtime.GC()
 	runtime.ReadMemStats(&before)
-	table := New(Config{Now: func() time.Duration { return 0 }})
+	table := New(Config[fsm.SessionID]{Now: func() time.Duration { return 0 }})
 	table.Start(1, numbered(sessions, time.Hour))
 	runtime.GC()
 	runtime.ReadMemStats(&after)
@@ -498,7 +499,7 @@ func BenchmarkRenew(b *testing.B) {
 	for _, sessions := range []int{1_000, 120_000} {
 		b.Run(fmt.Sprint(sessions), func(b *testing.B) {
 			start := time.Now()
-			table := New(Config{Now: func() time.Duration { return time.Since(start) }})
+			table := New(Config[fsm.SessionID]{Now: func() time.Duration { return time.Since(start) }})
 			table.Start(1, numbered(sessions, time.Hour))
 			defer table.Close()
 			b.ReportAllocs()

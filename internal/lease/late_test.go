@@ -12,7 +12,7 @@ func TestG3_LateFromTheBeginning(t *testing.T) {
 		c := newClock(1)
 		first := c.now()
 		time.Sleep(10 * time.Second)
-		l := New(10*time.Second, c.now, first)
+		l := New(10*time.Second, 0, c.now, first)
 		if !closed(l.Done()) || l.Context().Err() == nil {
 			t.Error("whoever waits for its end is not told")
 		}

@@ -46,7 +46,7 @@ func TestG3_HolderStopsBeforeTheLeaderExpires(t *testing.T) {
 				t.Run(fmt.Sprintf("%v/holder%v/leader%v", ttl, holder, leader), func(t *testing.T) {
 					synctest.Test(t, func(t *testing.T) {
 						hc, lc := newClock(holder), newClock(leader)
-						l := New(ttl, hc.now, hc.now())
+						l := New(ttl, 0, hc.now, hc.now())
 						for range 3 {
 							time.Sleep(ttl / 3)
 							sent := hc.now()
@@ -88,7 +88,7 @@ func TestG3_MarginBearsTheClockError(t *testing.T) {
 func TestG3_LateAcknowledgementRevivesNothing(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		c := newClock(1)
-		l := New(10*time.Second, c.now, 0)
+		l := New(10*time.Second, 0, c.now, 0)
 		c.jump(9900 * time.Millisecond) // the deadline itself; the timer knows nothing of it
 		if l.Renewed(9 * time.Second) {
 			t.Error("an acknowledgement at the deadline revived the lease")
@@ -107,12 +107,12 @@ func TestG3_FirstAttemptCounts(t *testing.T) {
 		c := newClock(1)
 		first := c.now()
 		time.Sleep(4 * time.Second) // the attempts that were not answered
-		l := New(10*time.Second, c.now, first)
+		l := New(10*time.Second, 0, c.now, first)
 		if left := l.Remaining(); left != 5900*time.Millisecond {
 			t.Errorf("%v left, want 5.9s", left)
 		}
 		time.Sleep(6 * time.Second)
-		if late := New(10*time.Second, c.now, first); late.Alive() || !closed(late.Done()) {
+		if late := New(10*time.Second, 0, c.now, first); late.Alive() || !closed(late.Done()) {
 			t.Error("a session whose creation took a TTL is alive")
 		}
 	})
@@ -121,7 +121,7 @@ func TestG3_FirstAttemptCounts(t *testing.T) {
 func TestG3_AcknowledgementsNeverShorten(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		c := newClock(1)
-		l := New(10*time.Second, c.now, 0)
+		l := New(10*time.Second, 0, c.now, 0)
 		time.Sleep(6 * time.Second)
 		l.Renewed(5 * time.Second)
 		l.Renewed(3 * time.Second) // overtaken on its way
@@ -152,7 +152,7 @@ func TestG3_LostCloses(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				c := newClock(test.rate)
-				l := New(10*time.Second, c.now, 0)
+				l := New(10*time.Second, 0, c.now, 0)
 				h, err := l.Hold(t.Context())
 				if err != nil {
 					t.Fatal(err)
@@ -182,7 +182,7 @@ func TestG3_LostCloses(t *testing.T) {
 func TestTimerFollowsRenewals(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		c := newClock(1)
-		l := New(time.Second, c.now, 0)
+		l := New(time.Second, 0, c.now, 0)
 		for range 100 {
 			time.Sleep(300 * time.Millisecond)
 			l.Renewed(c.now())
@@ -202,7 +202,7 @@ func TestTimerFollowsRenewals(t *testing.T) {
 
 func TestEndReachesEveryHold(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		l := New(10*time.Second, newClock(1).now, 0)
+		l := New(10*time.Second, 0, newClock(1).now, 0)
 		var holds []*Hold
 		for range 1000 {
 			h, err := l.Hold(t.Context())
@@ -243,7 +243,7 @@ func TestEndReachesEveryHold(t *testing.T) {
 
 func TestHoldContextHasValuesAndNotTheCancellation(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		l := New(10*time.Second, newClock(1).now, 0)
+		l := New(10*time.Second, 0, newClock(1).now, 0)
 		type key struct{}
 		ctx, cancel := context.WithCancel(context.WithValue(t.Context(), key{}, "value"))
 		h, err := l.Hold(ctx)
@@ -267,7 +267,7 @@ func TestOneCauseUnderRaces(t *testing.T) {
 	for range 200 {
 		synctest.Test(t, func(t *testing.T) {
 			c := newClock(1)
-			l := New(10*time.Second, c.now, 0)
+			l := New(10*time.Second, 0, c.now, 0)
 			h, err := l.Hold(t.Context())
 			if err != nil {
 				t.Fatal(err)
@@ -317,7 +317,7 @@ func TestHoldIsSmall(t *testing.T) {
 
 func held(t testing.TB) (*Lease, *Hold) {
 	start := time.Now()
-	l := New(time.Hour, func() time.Duration { return time.Since(start) }, 0)
+	l := New(time.Hour, 0, func() time.Duration { return time.Since(start) }, 0)
 	t.Cleanup(func() { l.End(errReleased) })
 	h, err := l.Hold(context.Background())
 	if err != nil {

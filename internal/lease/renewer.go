@@ -113,7 +113,7 @@ func (r *Renewer) Tick() {
 	due := false
 	r.mu.Lock()
 	for id, s := range r.sessions {
-		if !s.lease.Alive() {
+		if !s.lease.Tick() {
 			delete(r.sessions, id)
 		}
 		due = due || s.due <= now
@@ -135,7 +135,7 @@ func (r *Renewer) gather(ctx context.Context) (*message, time.Duration) {
 	sent := r.now()                             // before anything is sent: the lease counts from here
 	next, longest := maxRetry, time.Duration(0) // longest: of the TTLs of those who are due
 	for id, s := range r.sessions {
-		if !s.lease.Alive() {
+		if !s.lease.Tick() {
 			delete(r.sessions, id)
 			continue
 		}

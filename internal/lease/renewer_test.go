@@ -89,7 +89,7 @@ func pass(d time.Duration) {
 }
 
 func add(r *Renewer, id fsm.SessionID, ttl time.Duration) *Lease {
-	l := New(ttl, r.now, r.now())
+	l := New(ttl, 0, r.now, r.now())
 	r.Add(id, l)
 	return l
 }

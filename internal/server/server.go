@@ -1,6 +1,7 @@
 package server
 
 import (
+	"cmp"
 	"context"
 	"encoding/hex"
 	"errors"
@@ -78,7 +79,7 @@ type Server struct {
 	raft     *raftnode.Node
 	replica  *replica.Replica
 	hub      *hub.Hub
-	expiry   *expiry.Table
+	expiry   *expiry.Table[fsm.SessionID]
 	packer   *packer
 	caller   *caller.Caller
 
@@ -171,7 +172,7 @@ func (s *Server) open(ctx context.Context) error {
 		Source: s.replica, Fresh: s.EvidenceAge,
 		StaleAfter: 2 * s.cfg.ElectionTimeout, Progress: min(500*time.Millisecond, s.cfg.ElectionTimeout),
 	})
-	s.expiry = expiry.New(expiry.Config{Now: s.now, Evidence: s.evidence, Propose: s.expire})
+	s.expiry = expiry.New(expiry.Config[fsm.SessionID]{Now: s.now, Compare: cmp.Compare[fsm.SessionID], Evidence: s.evidence, Propose: s.expire})
 	s.caller = caller.New(caller.Config{
 		Cell: s, Node: s.id, Name: s.name, ElectionTimeout: s.cfg.ElectionTimeout, MaxTTL: s.cfg.Limits.MaxTTL,
 		Now: s.now, Stop: s.stop, Stopped: s.Stopped, Go: s.Go, Logger: s.log,

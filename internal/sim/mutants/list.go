@@ -8,7 +8,7 @@ func mutants() []Mutant {
 		evidenceMutants(), answerMutants(), termMutants(),
 		inboundMutants(), switchMutants(), raftMutants(),
 		voteMutants(), diskMutants(),
-		leaseMutants(), renewalMutants(), expiryMutants(), pauseMutants(),
+		leaseMutants(), graceMutants(), renewalMutants(), expiryMutants(), pauseMutants(),
 		releaseMutants(), retryMutants(), readMutants(), leaderMutants(),
 		lockMutants(), sessionMutants(), resultMutants(), stateMutants(),
 		watchMutants(), agreementMutants(),
