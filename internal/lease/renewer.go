@@ -38,9 +38,10 @@ type Renewer struct {
 
 	mu       sync.Mutex
 	sessions map[fsm.SessionID]*session
-	number   uint64     // of the last message
-	failures int        // messages that failed since the last one that did not
-	inFlight []*message // oldest first; the displaced ones included until their Send has returned
+	next     time.Duration // when Run will look again at who is due, on the lease clock
+	number   uint64        // of the last message
+	failures int           // messages that failed since the last one that did not
+	inFlight []*message    // oldest first; the displaced ones included until their Send has returned
 }
 
 // session is one lease that is kept alive.
@@ -93,10 +94,14 @@ func (r *Renewer) Add(id fsm.SessionID, l *Lease) {
 	if !ok {
 		return
 	}
+	s := &session{id: id, lease: l, due: acked + interval(l.ttl), acked: acked}
 	r.mu.Lock()
-	r.sessions[id] = &session{id: id, lease: l, due: acked + interval(l.ttl), acked: acked}
+	r.sessions[id] = s
+	sooner := s.due < r.next
 	r.mu.Unlock()
-	r.kick()
+	if sooner { // not always: to look is to look at all of them, and a process may open thousands of sessions a second
+		r.kick()
+	}
 }
 
 // Remove stops to renew session id. Its lease is the caller's to end, before.
@@ -145,10 +150,10 @@ func (r *Renewer) gather(ctx context.Context) (*message, time.Duration) {
 		}
 	}
 	if next > 0 {
-		return nil, wait(next)
+		return nil, r.lookIn(next, sent)
 	}
 	if !r.makeRoom() {
-		return nil, maxRetry // the end of a Send wakes us
+		return nil, r.lookIn(maxRetry, sent) // the end of a Send wakes us
 	}
 	r.number++
 	m := &message{number: r.number, sent: sent}
@@ -163,7 +168,14 @@ func (r *Renewer) gather(ctx context.Context) (*message, time.Duration) {
 		}
 		next = min(next, s.due-sent)
 	}
-	return m, wait(next)
+	return m, r.lookIn(next, sent)
+}
+
+// lookIn notes that Run looks again that long after now, and returns what to set its timer to. Under mu.
+func (r *Renewer) lookIn(next, now time.Duration) time.Duration {
+	next = wait(next)
+	r.next = now + next
+	return next
 }
 
 // makeRoom reports whether one more message may be sent; if not it has displaced the oldest. A Send that is stuck so

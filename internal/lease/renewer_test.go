@@ -150,6 +150,19 @@ func TestG3_RenewalCountsFromItsSend(t *testing.T) {
 	})
 }
 
+// A renewer that sleeps until a long session is due wakes up for a short one that is added meanwhile.
+func TestRenewerWakesForAShorterSession(t *testing.T) {
+	renewing(t, nil, func(t *testing.T, c *cell, r *Renewer) {
+		long := add(r, 1, time.Minute)
+		pass(time.Second) // its timer is set
+		short := add(r, 2, time.Second)
+		pass(5 * time.Second)
+		if !short.Alive() || !long.Alive() {
+			t.Errorf("short %v, long %v", short.Err(), long.Err())
+		}
+	})
+}
+
 func TestRenewerRetriesFailuresSoon(t *testing.T) {
 	failing := func(_ context.Context, number uint64, _ []fsm.SessionID) (Reply, error) {
 		if number == 1 || number > 3 {
