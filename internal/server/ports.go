@@ -70,11 +70,12 @@ func (s *streams) Close() error {
 // raftPort is the part for raft, where nodes are known by their ids.
 type raftPort struct {
 	*streams
-	lookup func(id string) (addr string, ok bool)
+	lookup    func(id string) (addr string, ok bool)
+	processes *processes
 }
 
-func (p *ports) raft(lookup func(string) (string, bool)) raftPort {
-	return raftPort{p.streams(transport.KindRaft), lookup}
+func (p *ports) raft(lookup func(string) (string, bool), processes *processes) raftPort {
+	return raftPort{p.streams(transport.KindRaft), lookup, processes}
 }
 
 func (p raftPort) Accept() (net.Conn, error) {
@@ -82,7 +83,7 @@ func (p raftPort) Accept() (net.Conn, error) {
 	if err != nil {
 		return nil, err
 	}
-	return conn, nil
+	return p.processes.follow(conn), nil
 }
 
 func (p raftPort) Dial(ctx context.Context, id string) (net.Conn, error) {

@@ -32,6 +32,8 @@ func (s *Server) serve(ctx context.Context, req *calls.Request) {
 		s.serveHashAt(req)
 	case wire.MethodTransfer:
 		s.serveTransfer(ctx, req)
+	case wire.MethodTestify:
+		s.serveTestify(ctx, req)
 	case wire.MethodQuery, wire.MethodAdopt, wire.MethodForm, wire.MethodJoin:
 		s.serveForming(ctx, req)
 	default:

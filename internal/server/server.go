@@ -83,6 +83,7 @@ type Server struct {
 	packer   *packer
 	caller   *caller.Caller
 
+	processes *processes
 	rounds    rounds
 	guests    guests
 	lead      *leadership
@@ -110,7 +111,7 @@ func Start(ctx context.Context, cfg Config) (*Server, error) {
 	s := &Server{
 		cfg: cfg, log: cfg.Logger, trip: failstop.New(), done: make(chan struct{}),
 		lead: newLeadership(), learn: make(chan struct{}, 1), opened: make(chan struct{}),
-		leaving: make(chan struct{}, 1),
+		leaving: make(chan struct{}, 1), processes: newProcesses(),
 	}
 	s.stop, s.halt = context.WithCancel(context.Background())
 	if err := s.open(ctx); err != nil {
@@ -184,7 +185,7 @@ func (s *Server) open(ctx context.Context) error {
 	if err := s.openForming(); err != nil {
 		return err
 	}
-	raftConfig.Streams = raftnode.Streams(s.id, s.ports.raft(s.gossip.Lookup))
+	raftConfig.Streams = raftnode.Streams(s.id, s.ports.raft(s.gossip.Lookup, s.processes))
 	raftConfig.Machine = machine{s.replica, s.opened}
 	s.raft, err = raftnode.Open(raftConfig)
 	if err != nil {
@@ -226,6 +227,7 @@ func (s *Server) run() {
 	s.Go(func() { s.packer.run(s.stop) })
 	s.Go(s.caller.Run)
 	s.Go(s.followLeader)
+	s.Go(s.watchLeader)
 	s.Go(s.catchUp)
 	s.Go(s.watchEvidence)
 	s.Go(s.watch)
