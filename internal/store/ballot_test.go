@@ -141,7 +141,7 @@ func TestVoteSurvivesCrash(t *testing.T) {
 }
 
 func TestBallotIsSeenWhole(t *testing.T) {
-	both(t, func(t *testing.T, s *Store, reopen func() *Store) {
+	all(t, func(t *testing.T, s *Store, reopen func() *Store) {
 		if _, err := s.Stable().GetUint64([]byte(keyTerm)); err == nil || err.Error() != "not found" {
 			t.Fatalf("no term is %v: raft compares with not found", err)
 		}

@@ -21,7 +21,7 @@ func (s *Store) check() error {
 	}
 	lastTerm, err := s.checkLog(snap)
 	if err != nil {
-		return fmt.Errorf("%s: %w", s.v.path(raftFile), err)
+		return fmt.Errorf("%s: %w", s.v.path(s.logs.name), err)
 	}
 	if term := s.ballots.now.term; term < max(lastTerm, snap.Term) {
 		return fmt.Errorf("%w: %s holds term %d, but its log or snapshot has entries of term %d",

@@ -3,6 +3,7 @@ package store
 import (
 	"errors"
 	"fmt"
+	"log/slog"
 	"os"
 	"path/filepath"
 	"testing"
@@ -146,6 +147,11 @@ func TestG11_CrashAtAnyCall(t *testing.T) {
 
 // TestG11_KillAtAnyCall copies a real directory before and after each store call, as kill -9 would leave it.
 func TestG11_KillAtAnyCall(t *testing.T) {
+	t.Run("segments", func(t *testing.T) { testKillAtAnyCall(t, LogSegments) })
+	t.Run("bolt", func(t *testing.T) { testKillAtAnyCall(t, LogBolt) })
+}
+
+func testKillAtAnyCall(t *testing.T, kind LogStore) {
 	type crash struct {
 		w   world
 		dir string
@@ -158,7 +164,7 @@ func TestG11_KillAtAnyCall(t *testing.T) {
 		crashes = append(crashes, crash{w, to})
 		return os.CopyFS(to, os.DirFS(dir))
 	}
-	s := mustOpen(t, dir, Options{Faults: Faults{Before: freeze, After: freeze}})
+	s := mustOpen(t, dir, Options{LogStore: kind, Faults: Faults{Before: freeze, After: freeze}})
 	workload(s, &w)
 	must(t, s.Switch().Err())
 	for i, c := range crashes {
@@ -212,12 +218,12 @@ func TestFirstOpenInterrupted(t *testing.T) {
 	must(t, d.close()) // nothing but the lock
 	d, err = openDirectory(dir)
 	must(t, err)
-	id, err := loadIdentity(d, "test")
+	id, err := loadIdentity(d, "test", LogSegments)
 	must(t, err)
 	must(t, d.close())
 	d, err = openDirectory(dir)
 	must(t, err)
-	_, _, err = d.openRaft(false, &Options{})
+	_, _, _, err = d.openRaft(identity{LogStore: LogSegments}, &Options{Logger: slog.New(slog.DiscardHandler)})
 	must(t, err)
 	must(t, d.close()) // raft's file, in which nothing has been stored
 	s := mustOpen(t, dir, Options{})
@@ -232,7 +238,7 @@ func TestFirstOpenInterrupted(t *testing.T) {
 // TestLogOfAnotherHistory: a snapshot was installed over a log that differs from it, and the process ended before raft
 // removed the log. None of its entries may ever be sent to others.
 func TestLogOfAnotherHistory(t *testing.T) {
-	both(t, func(t *testing.T, s *Store, reopen func() *Store) {
+	all(t, func(t *testing.T, s *Store, reopen func() *Store) {
 		fill(t, s)
 		must(t, s.Stable().SetUint64([]byte(keyTerm), 3))
 		snapshot(t, s, 10, 3, "another history")
@@ -251,7 +257,7 @@ func TestLogOfAnotherHistory(t *testing.T) {
 
 // TestLogHasNoGaps: raft leaves a gap when it ended between installing a snapshot and removing the log before it.
 func TestLogHasNoGaps(t *testing.T) {
-	both(t, func(t *testing.T, s *Store, reopen func() *Store) {
+	all(t, func(t *testing.T, s *Store, reopen func() *Store) {
 		fill(t, s)
 		snapshot(t, s, 30, 2, "ahead")
 		must(t, s.Logs().StoreLogs(entries(31, 33, 2)))
@@ -273,7 +279,7 @@ func TestLogHasNoGaps(t *testing.T) {
 
 // TestDeleteMany: raft shortens its log by tens of thousands of entries at once, and bbolt deletes while it iterates.
 func TestDeleteMany(t *testing.T) {
-	both(t, func(t *testing.T, s *Store, reopen func() *Store) {
+	all(t, func(t *testing.T, s *Store, reopen func() *Store) {
 		must(t, s.Stable().SetUint64([]byte(keyTerm), 2))
 		must(t, s.Logs().StoreLogs(entries(1, 5000, 2)))
 		snapshot(t, s, 4500, 2, "state")
@@ -330,7 +336,7 @@ func mustCache(t *testing.T, s *Store) *raft.LogCache {
 }
 
 func TestHalfFormed(t *testing.T) {
-	both(t, func(t *testing.T, s *Store, reopen func() *Store) {
+	all(t, func(t *testing.T, s *Store, reopen func() *Store) {
 		must(t, s.Stable().SetUint64([]byte(keyTerm), 1))
 		if has, err := s.HasState(); !has || err != nil {
 			t.Errorf("a server that has heard of a term: %v, %v", has, err)
@@ -348,7 +354,7 @@ func TestHalfFormed(t *testing.T) {
 }
 
 func TestCellIDIsFinal(t *testing.T) {
-	both(t, func(t *testing.T, s *Store, reopen func() *Store) {
+	all(t, func(t *testing.T, s *Store, reopen func() *Store) {
 		must(t, s.SetCellID([16]byte{2}))
 		s = reopen()
 		must(t, s.SetCellID([16]byte{2}))

@@ -17,11 +17,11 @@ import (
 	"go.etcd.io/bbolt"
 )
 
-// TestFlippedFile flips bits in raft's file. Whatever Open says, it neither panics nor hangs, and what it lets through is
+// TestFlippedFile flips bits in raft's file, which holds the log, too. Whatever Open says, it neither panics nor hangs, and what it lets through is
 // what was stored.
 func TestFlippedFile(t *testing.T) {
 	dir := t.TempDir()
-	s := mustOpen(t, dir, Options{})
+	s := mustOpen(t, dir, Options{LogStore: LogBolt})
 	must(t, s.Stable().SetUint64([]byte(keyTerm), 2))
 	must(t, s.Logs().StoreLogs(entries(1, 400, 2)))
 	must(t, s.Close())
@@ -199,7 +199,7 @@ func TestSnapshotLeftovers(t *testing.T) {
 
 // TestSnapshotIsBig: chunks are put together again.
 func TestSnapshotIsBig(t *testing.T) {
-	both(t, func(t *testing.T, s *Store, reopen func() *Store) {
+	all(t, func(t *testing.T, s *Store, reopen func() *Store) {
 		must(t, s.Stable().SetUint64([]byte(keyTerm), 2))
 		data := make([]byte, 3*snapshotChunk+7)
 		for i := range data {

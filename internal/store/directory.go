@@ -14,12 +14,15 @@ import (
 	raftboltdb "github.com/hashicorp/raft-boltdb/v2"
 	"go.etcd.io/bbolt"
 	bolterrors "go.etcd.io/bbolt/errors"
+
+	"github.com/coordcell/coord/internal/store/seglog"
 )
 
 const (
 	lockFile    = "lock"
 	groupDir    = "group-0" // everything of one raft group
 	raftFile    = groupDir + "/raft.db"
+	logDir      = groupDir + "/log"
 	snapshotDir = groupDir + "/snapshots"
 	tempSuffix  = ".tmp"
 
@@ -31,7 +34,7 @@ type directory struct {
 	dir   string
 	lock  *os.File
 	bolt  *raftboltdb.BoltStore // nil until openRaft
-	other raft.LogStore         // of Options.Log
+	other raft.LogStore         // if the log is not in bolt
 
 	// step is called by tests between the steps of a write; its error stands for the end of the process there.
 	step func(string) error
@@ -142,21 +145,41 @@ func (d *directory) hasRaft() string {
 	return ""
 }
 
-// openRaft opens bbolt's file. bbolt would make a new one where it is missing or empty, and this server would have
-// forgotten its votes.
-func (d *directory) openRaft(created bool, opts *Options) (raft.LogStore, values, error) {
+// openRaft opens the log and the ballot.
+func (d *directory) openRaft(id identity, opts *Options) (raft.LogStore, string, values, error) {
 	if err := os.MkdirAll(d.path(groupDir), 0o700); err != nil {
-		return nil, nil, err
+		return nil, "", nil, err
 	}
+	if err := d.openBolt(id.Ready); err != nil {
+		return nil, "", nil, err
+	}
+	if err := errors.Join(syncDir(d.path(groupDir)), syncDir(d.dir)); err != nil {
+		return nil, "", nil, err
+	}
+	var err error
+	switch {
+	case opts.Log != nil:
+		d.other, err = opts.Log(d.path(groupDir))
+		return d.other, groupDir, d.bolt, err
+	case id.logStore() == LogSegments:
+		err = d.openSegments(id.Ready, opts)
+		return d.other, logDir, d.bolt, err
+	}
+	return d.bolt, raftFile, d.bolt, nil
+}
+
+// openBolt opens bbolt's file. bbolt would make a new one where it is missing or empty, and this server would have
+// forgotten its votes.
+func (d *directory) openBolt(created bool) error {
 	path := d.path(raftFile)
 	if info, err := os.Stat(path); created && errors.Is(err, fs.ErrNotExist) {
-		return nil, nil, fmt.Errorf("%w: %s is missing", ErrDamaged, path)
+		return fmt.Errorf("%w: %s is missing", ErrDamaged, path)
 	} else if created && err == nil && info.Size() == 0 {
-		return nil, nil, fmt.Errorf("%w: %s is empty", ErrDamaged, path)
+		return fmt.Errorf("%w: %s is empty", ErrDamaged, path)
 	}
 	err := checkBolt(path)
 	if err != nil {
-		return nil, nil, fmt.Errorf("%s: %w", path, err)
+		return fmt.Errorf("%s: %w", path, err)
 	}
 	d.bolt, err = raftboltdb.New(raftboltdb.Options{
 		Path:                    path,
@@ -169,20 +192,32 @@ func (d *directory) openRaft(created bool, opts *Options) (raft.LogStore, values
 	})
 	switch {
 	case errors.Is(err, bolterrors.ErrTimeout):
-		return nil, nil, fmt.Errorf("%w: %s is locked: %w", ErrDirInUse, path, err)
+		return fmt.Errorf("%w: %s is locked: %w", ErrDirInUse, path, err)
 	case errors.Is(err, bolterrors.ErrInvalid), errors.Is(err, bolterrors.ErrChecksum), errors.Is(err, bolterrors.ErrVersionMismatch):
-		return nil, nil, fmt.Errorf("%w: %s: %w", ErrDamaged, path, err)
+		return fmt.Errorf("%w: %s: %w", ErrDamaged, path, err)
 	case err != nil:
-		return nil, nil, fmt.Errorf("%s: %w", path, err)
+		return fmt.Errorf("%s: %w", path, err)
 	}
-	if err := errors.Join(syncDir(d.path(groupDir)), syncDir(d.dir)); err != nil {
-		return nil, nil, err
+	return nil
+}
+
+// openSegments opens the log in segment files.
+func (d *directory) openSegments(created bool, opts *Options) error {
+	path := d.path(logDir)
+	if !created {
+		if err := errors.Join(os.MkdirAll(path, 0o700), syncDir(d.path(groupDir))); err != nil {
+			return err
+		}
 	}
-	if opts.Log == nil {
-		return d.bolt, d.bolt, nil
+	log, err := seglog.Open(path, seglog.Options{Exists: created, SyncDir: syncDir, Logger: opts.Logger})
+	if created && errors.Is(err, fs.ErrNotExist) {
+		return fmt.Errorf("%w: %s is missing: %w", ErrDamaged, path, err)
 	}
-	d.other, err = opts.Log(d.path(groupDir))
-	return d.other, d.bolt, err
+	if err != nil {
+		return err
+	}
+	d.other = log
+	return nil
 }
 
 // openSnapshots removes what a crash left behind.

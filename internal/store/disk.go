@@ -194,7 +194,9 @@ func (d *Disk) hasRaft() string {
 	return ""
 }
 
-func (d *Disk) openRaft(bool, *Options) (raft.LogStore, values, error) { return d, d, nil }
+func (d *Disk) openRaft(identity, *Options) (raft.LogStore, string, values, error) {
+	return d, raftFile, d, nil
+}
 
 func (d *Disk) openSnapshots() (raft.SnapshotStore, error) { return memSnapshots{d}, nil }
 

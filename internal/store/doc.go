@@ -3,16 +3,21 @@
 // # The directory
 //
 //	lock               held with flock for as long as a process has the directory open
-//	identity           node id, cell, cell id, record of forming
+//	identity           node id, cell, cell id, record of forming, kind of log
 //	peers              the last known addresses of other servers; a hint
 //	retired            if it exists, the directory must never be used again
-//	group-0/raft.db    bbolt file of raft-boltdb: the ballot (term and vote), and the log unless Options.Log says otherwise
+//	group-0/raft.db    bbolt file of raft-boltdb: the ballot (term and vote), and the log if its kind is LogBolt
+//	group-0/log        the log if its kind is LogSegments: see package seglog
 //	group-0/snapshots  raft's file snapshot store
 //
 // identity and peers are written whole: a temporary file, fsync, rename, fsync of the directory. They begin with a line
 // that names the kind, the version and a checksum. bbolt has no checksum of its own over what it holds, so each log
 // entry carries one, and so does the ballot. bbolt's file never shrinks: it keeps the largest size that the log ever
-// had, and reuses the pages. With raft's TrailingLogs as the bound on the log, that is a bound on the file too.
+// had, and reuses the pages. With raft's TrailingLogs as the bound on the log, that is a bound on the file too. Segments
+// are removed once the log begins behind them.
+//
+// A directory keeps the kind of log that it was made with. The identity of one with segments has version 2, so that a
+// program that knows only LogBolt refuses it, rather than find no log and forget what it has acknowledged.
 //
 // Open reads everything once: a directory that is damaged is refused then, with the file's name, and not found out by
 // raft later, which can only panic about it.

@@ -4,15 +4,18 @@ import (
 	"errors"
 	"io/fs"
 	"syscall"
+
+	"github.com/coordcell/coord/internal/store/seglog"
 )
 
 // Why a directory cannot be opened, or a store failed. They are wrapped with the file, the value and the limit.
 var (
 	ErrDirInUse  = errors.New("directory in use")
-	ErrDamaged   = errors.New("damaged")
-	ErrNewer     = errors.New("written by a newer version")
+	ErrDamaged   = seglog.ErrDamaged
+	ErrNewer     = seglog.ErrNewer
 	ErrRetired   = errors.New("directory retired")
 	ErrWrongCell = errors.New("directory of another cell")
+	ErrOtherLog  = errors.New("directory with another kind of log")
 
 	// ErrStalled is the reason of a switch tripped by a call that did not return in time. Close returns it while such a
 	// call still holds the directory.

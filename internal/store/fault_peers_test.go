@@ -15,7 +15,7 @@ import (
 // Saw: after a burst the file is full of free pages, and each small write writes the list of all of them as well.
 // Here: a write costs the same after a burst as before it.
 func TestFault_boltdb640_WritesAfterABurst(t *testing.T) {
-	s := mustOpen(t, t.TempDir(), Options{})
+	s := mustOpen(t, t.TempDir(), Options{LogStore: LogBolt})
 	must(t, s.Stable().SetUint64([]byte(keyTerm), 1))
 	last := uint64(0)
 	store := func(entries, size int) {
@@ -53,7 +53,7 @@ func TestFault_boltdb640_WritesAfterABurst(t *testing.T) {
 // Here: whichever page it is, opening ends with an error that names the file; the same directory as it was is fine.
 func TestFault_vault28626_DamagedPage(t *testing.T) {
 	dir := t.TempDir()
-	s := mustOpen(t, dir, Options{})
+	s := mustOpen(t, dir, Options{LogStore: LogBolt})
 	must(t, s.Stable().SetUint64([]byte(keyTerm), 2))
 	must(t, s.Logs().StoreLogs(entries(1, 300, 2)))
 	must(t, s.Close())

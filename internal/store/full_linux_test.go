@@ -12,12 +12,17 @@ import (
 
 // TestG11_RealFullDisk fills a file system of 2 MiB. What was acknowledged is there when room has been made.
 func TestG11_RealFullDisk(t *testing.T) {
+	t.Run("segments", func(t *testing.T) { testRealFullDisk(t, LogSegments) })
+	t.Run("bolt", func(t *testing.T) { testRealFullDisk(t, LogBolt) })
+}
+
+func testRealFullDisk(t *testing.T, kind LogStore) {
 	dir := t.TempDir()
 	if err := unix.Mount("tmpfs", dir, "tmpfs", 0, "size=2m"); err != nil {
 		t.Skip("no file system can be mounted:", err)
 	}
 	t.Cleanup(func() { unix.Unmount(dir, unix.MNT_DETACH) })
-	s := mustOpen(t, dir, Options{})
+	s := mustOpen(t, dir, Options{LogStore: kind})
 	must(t, s.Stable().SetUint64([]byte(keyTerm), 1))
 	var stored uint64
 	for s.Switch().Err() == nil && stored < 1000 {

@@ -464,7 +464,7 @@ func startSingle(t *testing.T, s *Store) *raft.Raft {
 // TestFlippedBitIsFound flips a bit in a stored entry: reading it is a failure, not an entry.
 func TestFlippedBitIsFound(t *testing.T) {
 	dir := filepath.Join(t.TempDir(), "d")
-	s := mustOpen(t, dir, Options{})
+	s := mustOpen(t, dir, Options{LogStore: LogBolt})
 	fill(t, s)
 	var e raft.Log
 	must(t, s.logs.inner.GetLog(7, &e))

@@ -12,7 +12,7 @@ import (
 
 const (
 	identityFile    = "identity"
-	identityVersion = 1
+	identityVersion = 2        // 1 has no log_store
 	maxCell         = 512      // bytes of a cell's name
 	maxForming      = 64 << 10 // bytes of what SaveRecord keeps
 )
@@ -24,7 +24,17 @@ type identity struct {
 	CellID  hexID  `json:"cell_id,omitempty"` // once it belongs to a cell
 	Forming []byte `json:"forming,omitempty"` // what was adopted while a cell formed; package forming knows its meaning
 	Ready   bool   `json:"ready"`             // raft's files exist; without it nothing has been stored in them yet
+
+	LogStore LogStore `json:"log_store,omitempty"` // "" is LogBolt
 }
+
+// LogStore is a way to keep raft's log in a directory. A directory has the same for ever.
+type LogStore string
+
+const (
+	LogSegments LogStore = "segments" // package seglog
+	LogBolt     LogStore = "bolt"     // raft-boltdb, in the file of the ballot; the only one of version 1
+)
 
 // hexID is 16 bytes in hex, or empty.
 type hexID string
@@ -39,10 +49,21 @@ func (h hexID) bytes() (id [16]byte, ok bool) {
 	return [16]byte(b), true
 }
 
-func newIdentity(cell string) identity {
+func newIdentity(cell string, log LogStore) identity {
 	var id [16]byte
 	rand.Read(id[:]) // never fails
-	return identity{Node: string(toHex(id)), Cell: cell}
+	made := identity{Node: string(toHex(id)), Cell: cell}
+	if log != LogBolt {
+		made.LogStore = log
+	}
+	return made
+}
+
+func (id identity) logStore() LogStore {
+	if id.LogStore == "" {
+		return LogBolt
+	}
+	return id.LogStore
 }
 
 func decodeIdentity(data []byte) (identity, error) {
@@ -63,6 +84,9 @@ func (id identity) validate() error {
 	if _, ok := id.CellID.bytes(); !ok && id.CellID != "" {
 		return fmt.Errorf("cell_id is %.64q, not 16 bytes in hex", id.CellID)
 	}
+	if id.LogStore != "" && id.LogStore != LogSegments {
+		return fmt.Errorf("log_store is %.64q", id.LogStore)
+	}
 	if n := len(id.Forming); n > maxForming {
 		return fmt.Errorf("the record of forming has %d bytes, the limit is %d", n, maxForming)
 	}
@@ -76,15 +100,15 @@ func validateCell(cell string) error {
 	return nil
 }
 
-// loadIdentity reads the identity of v, and makes one if v is new.
-func loadIdentity(v volume, cell string) (identity, error) {
+// loadIdentity reads the identity of v, and makes one, with the given log, if v is new.
+func loadIdentity(v volume, cell string, log LogStore) (identity, error) {
 	data, err := v.read(identityFile)
 	switch {
 	case errors.Is(err, fs.ErrNotExist):
 		if found := v.hasRaft(); found != "" {
 			return identity{}, fmt.Errorf("%w: %s is missing, but %s exists", ErrDamaged, v.path(identityFile), found)
 		}
-		id := newIdentity(cell)
+		id := newIdentity(cell, log)
 		return id, storeIdentity(v, id)
 	case err != nil:
 		return identity{}, err
@@ -100,7 +124,12 @@ func loadIdentity(v volume, cell string) (identity, error) {
 }
 
 func storeIdentity(v volume, id identity) error {
-	data, err := frame(identityFile, identityVersion, id)
+	// Only a directory that needs it has the version that an earlier program refuses: it would take the log for empty.
+	version := 1
+	if id.LogStore != "" {
+		version = identityVersion
+	}
+	data, err := frame(identityFile, version, id)
 	if err != nil {
 		return err
 	}

@@ -13,6 +13,7 @@ import (
 type logs struct {
 	g       *guard
 	inner   raft.LogStore
+	name    string        // of its file or directory
 	writing chan struct{} // of one, held by who writes: a mutex would stop virtual time while a write hangs
 
 	mu   sync.Mutex

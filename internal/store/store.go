@@ -1,6 +1,7 @@
 package store
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"io/fs"
@@ -34,8 +35,12 @@ type Options struct {
 	// on. The store waits for it no longer than StallTimeout. It must return, and must not call the store.
 	OnStall func()
 
-	// Log opens another log store than the default one, which shares a bbolt file with the ballot. dir exists. Close is
-	// called if the log has it. A Disk ignores it.
+	// LogStore is how a new directory keeps the log, LogSegments by default. A directory that keeps it otherwise is refused
+	// with ErrOtherLog; "" takes any. A Disk ignores it.
+	LogStore LogStore
+
+	// Log opens another log store than LogStore says, for tests. dir exists. Close is called if the log has it. A Disk
+	// ignores it.
 	Log func(dir string) (raft.LogStore, error)
 
 	Logger *slog.Logger // nil is silent
@@ -66,7 +71,7 @@ type volume interface {
 	read(name string) ([]byte, error) // fs.ErrNotExist if there is none
 	write(op Op, name string, data []byte) error
 	hasRaft() string // the path of something that raft has stored, if there is any
-	openRaft(created bool, opts *Options) (raft.LogStore, values, error)
+	openRaft(id identity, opts *Options) (log raft.LogStore, logName string, kept values, err error)
 	openSnapshots() (raft.SnapshotStore, error)
 	close() error
 }
@@ -100,6 +105,7 @@ func OpenDisk(d *Disk, opts Options) (*Store, error) {
 	if err := d.mount(opts.Faults); err != nil {
 		return nil, fmt.Errorf("store: %w", err)
 	}
+	opts.LogStore = LogBolt // that is: none of its own
 	return open(d, opts)
 }
 
@@ -115,6 +121,11 @@ func (o *Options) complete() error {
 	}
 	if o.Logger == nil {
 		o.Logger = slog.New(slog.DiscardHandler)
+	}
+	switch o.LogStore {
+	case "", LogSegments, LogBolt:
+	default:
+		return fmt.Errorf("LogStore is %q, not %q or %q", o.LogStore, LogSegments, LogBolt)
 	}
 	return validateCell(o.Cell)
 }
@@ -141,10 +152,14 @@ func (s *Store) load(opts *Options) error {
 	if !errors.Is(err, fs.ErrNotExist) {
 		return err
 	}
-	if s.id, err = loadIdentity(s.v, opts.Cell); err != nil {
+	if s.id, err = loadIdentity(s.v, opts.Cell, cmp.Or(opts.LogStore, LogSegments)); err != nil {
 		return err
 	}
-	log, kept, err := s.v.openRaft(s.id.Ready, opts)
+	if has := s.id.logStore(); opts.LogStore != "" && has != opts.LogStore {
+		return fmt.Errorf("%w: %s keeps its log as %q, asked for is %q. A directory keeps the kind that it was made with",
+			ErrOtherLog, s.v.path(""), has, opts.LogStore)
+	}
+	log, logName, kept, err := s.v.openRaft(s.id, opts)
 	if err != nil {
 		return err
 	}
@@ -152,7 +167,7 @@ func (s *Store) load(opts *Options) error {
 	if err != nil {
 		return err
 	}
-	s.logs = &logs{g: s.g, inner: log, writing: make(chan struct{}, 1)}
+	s.logs = &logs{g: s.g, inner: log, name: logName, writing: make(chan struct{}, 1)}
 	s.ballots = &ballots{g: s.g, inner: kept}
 	s.snaps = &snapshots{g: s.g, inner: inner}
 	if err := s.check(); err != nil {

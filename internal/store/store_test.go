@@ -81,17 +81,20 @@ func snapshot(t testing.TB, s *Store, index, term uint64, data string) string {
 	return sink.ID()
 }
 
-// both runs a test on a directory and on a disk in memory. reopen closes the store and opens it again.
-func both(t *testing.T, test func(t *testing.T, s *Store, reopen func() *Store)) {
-	t.Run("directory", func(t *testing.T) {
-		dir := filepath.Join(t.TempDir(), "made", "by", "open")
-		s := mustOpen(t, dir, Options{})
-		test(t, s, func() *Store {
-			must(t, s.Close())
-			s = mustOpen(t, dir, Options{})
-			return s
+// all runs a test on directories with each kind of log, and on a disk in memory. reopen closes the store and opens it
+// again.
+func all(t *testing.T, test func(t *testing.T, s *Store, reopen func() *Store)) {
+	for _, kind := range []LogStore{LogSegments, LogBolt} {
+		t.Run(string(kind), func(t *testing.T) {
+			dir := filepath.Join(t.TempDir(), "made", "by", "open")
+			s := mustOpen(t, dir, Options{LogStore: kind})
+			test(t, s, func() *Store {
+				must(t, s.Close())
+				s = mustOpen(t, dir, Options{})
+				return s
+			})
 		})
-	})
+	}
 	t.Run("memory", func(t *testing.T) {
 		d := NewDisk()
 		s := mustMount(t, d, Options{})
@@ -104,7 +107,7 @@ func both(t *testing.T, test func(t *testing.T, s *Store, reopen func() *Store))
 }
 
 func TestStoreKeepsEverything(t *testing.T) {
-	both(t, func(t *testing.T, s *Store, reopen func() *Store) {
+	all(t, func(t *testing.T, s *Store, reopen func() *Store) {
 		if has, err := s.HasState(); has || err != nil {
 			t.Fatalf("a new store has state: %v, %v", has, err)
 		}
@@ -223,6 +226,11 @@ func TestOpenIsExclusive(t *testing.T) {
 }
 
 func TestOpenRefuses(t *testing.T) {
+	t.Run("segments", func(t *testing.T) { testOpenRefuses(t, LogSegments) })
+	t.Run("bolt", func(t *testing.T) { testOpenRefuses(t, LogBolt) })
+}
+
+func testOpenRefuses(t *testing.T, kind LogStore) {
 	flip := func(name string, offset int64) func(*testing.T, string) {
 		return func(t *testing.T, dir string) {
 			path := filepath.Join(dir, name)
@@ -262,7 +270,7 @@ func TestOpenRefuses(t *testing.T) {
 			data, err := frame(identityFile, identityVersion+1, map[string]int{"unknown": 1})
 			must(t, err)
 			must(t, os.WriteFile(filepath.Join(dir, identityFile), data, 0o600))
-		}, ErrNewer, "identity: written by a newer version: version 2, this program reads up to 1"},
+		}, ErrNewer, "identity: written by a newer version: version 3, this program reads up to 2"},
 		{"huge identity", "", func(t *testing.T, dir string) {
 			must(t, os.WriteFile(filepath.Join(dir, identityFile), make([]byte, maxRecord+1), 0o600))
 		}, ErrDamaged, "more than 1048576 bytes"},
@@ -279,7 +287,7 @@ func TestOpenRefuses(t *testing.T) {
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			dir := t.TempDir()
-			s := mustOpen(t, dir, Options{})
+			s := mustOpen(t, dir, Options{LogStore: kind})
 			fill(t, s)
 			snapshot(t, s, 10, 2, "state")
 			snapshot(t, s, 12, 2, "newer state")
