@@ -217,7 +217,7 @@ func TestSlowReaderOfReplies(t *testing.T) {
 		for i := range 100 {
 			f.add(message{kind: kindRequest, id: uint64(i), arg: uint64(later)})
 		}
-		if _, err := c.Write(f.take(nil)); err != nil {
+		if _, err := c.Write(f.run()); err != nil {
 			t.Fatal(err)
 		}
 		var requests []*Request
@@ -243,8 +243,9 @@ func TestSlowReaderOfReplies(t *testing.T) {
 
 		// One that is only slow has a Timeout for each piece.
 		c = w.stranger(t, "y", b)
+		f.clear()
 		f.add(message{kind: kindRequest, id: 1, arg: uint64(later)})
-		if _, err := c.Write(f.take(nil)); err != nil {
+		if _, err := c.Write(f.run()); err != nil {
 			t.Fatal(err)
 		}
 		r := <-b.served

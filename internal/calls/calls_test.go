@@ -338,10 +338,8 @@ func TestCancel(t *testing.T) {
 // onlyLink returns the one connection that the node has dialled.
 func (n *node) onlyLink(t *testing.T) *link {
 	t.Helper()
-	n.mu.Lock()
-	defer n.mu.Unlock()
 	var found *link
-	for l := range n.links {
+	for _, l := range n.all() {
 		if _, ok := l.side.(*outbound); ok {
 			if found != nil {
 				t.Fatal("several connections")

@@ -6,6 +6,7 @@ import (
 	"io"
 	"log/slog"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/coordcell/coord/internal/failstop"
@@ -34,14 +35,28 @@ type Config struct {
 	// may make no progress, and how long dialling may take. Default 1s; it should be the election timeout. The nodes
 	// need not agree on it.
 	Timeout time.Duration
+	// ClientTimeout is Timeout for connections between a client and a server, of which a server has many. A client
+	// that has asked and hears nothing goes by Timeout nevertheless. Default 20s, and not less than Timeout.
+	ClientTimeout time.Duration
 	// IdleTimeout is after how long without requests a connection is closed. Default 2m.
 	IdleTimeout time.Duration
+
+	// Client says that this node is a client, and those that it calls are servers.
+	Client bool
+	// IsClient tells which peers are clients; nil: none is. It must not block. It is asked now and then, for a server may
+	// not be known as one when it connects.
+	IsClient func(peer string) bool
 
 	MaxFrame    int // bytes of a frame, and with a few less of a message; 4 MiB. All nodes must agree on it
 	MaxInFlight int // requests under way on a connection; 65,536. All nodes must agree on it
 	MaxQueued   int // bytes queued on a connection above which callers wait; 8 MiB
 	MaxReplies  int // bytes queued on a connection above which it is closed, for replies cannot wait; 64 MiB
 	MaxInbound  int // connections of one peer; when it opens another, its oldest is closed; 2
+	MaxPayload  int // bytes of the payloads above 1 KiB of requests under way, on a connection; 64 MiB
+	MaxClients  int // connections of clients; a further one is refused; 65,536
+	// MaxHeld is how many bytes of requests under way, of replies queued and of frames half read all clients together
+	// may make this node hold; above it, the connection of the client that holds the most is closed. 1 GiB.
+	MaxHeld int
 }
 
 // Exchange makes calls to peers and serves theirs. Its methods may be called concurrently.
@@ -51,12 +66,23 @@ type Exchange struct {
 	cancel context.CancelFunc
 	tasks  sync.WaitGroup
 	calls  sync.Pool // of *pending, for Call
+	runs   sync.Pool // of *frames, for what is queued
+	large  sync.Pool // of *[largeBuffer]byte, for what arrives
 
-	mu      sync.Mutex
-	err     error // why it is closed; nil while it is not
-	peers   map[string]*peer
-	links   map[*link]struct{}
-	inbound map[string][]*inbound // oldest first
+	slowness int           // how many times as long as Timeout the ClientTimeout is
+	ticker   *time.Ticker  // for the beats; stopped while there is no link
+	due      []*link       // beatAll's own
+	held     atomic.Int64  // bytes that clients make this node hold
+	crowded  chan struct{} // tells that they are too many
+
+	mu       sync.Mutex
+	err      error // why it is closed; nil while it is not
+	peers    map[string]*peer
+	links    [][]*link             // the first slot's have each beat, one of the others' too, in turn
+	count    int                   // of links
+	clients  int                   // of them, those of clients
+	refusals int                   // of them, those that are being refused
+	inbound  map[string][]*inbound // oldest first
 }
 
 // New starts an Exchange, which runs until Close. It serves nobody before Serve.
@@ -68,18 +94,29 @@ func New(cfg Config) *Exchange {
 	setDefault(&cfg.MaxQueued, 8<<20)
 	setDefault(&cfg.MaxReplies, 64<<20)
 	setDefault(&cfg.MaxInbound, 2)
+	setDefault(&cfg.MaxPayload, 64<<20)
+	setDefault(&cfg.MaxClients, 1<<16)
+	setDefault(&cfg.MaxHeld, 1<<30)
+	setDefault(&cfg.ClientTimeout, 20*time.Second)
 	if cfg.Logger == nil {
 		cfg.Logger = slog.New(slog.DiscardHandler)
 	}
 	x := &Exchange{
-		cfg:     cfg,
-		peers:   make(map[string]*peer),
-		links:   make(map[*link]struct{}),
-		inbound: make(map[string][]*inbound),
+		cfg:      cfg,
+		slowness: int(max(1, cfg.ClientTimeout/cfg.Timeout)),
+		ticker:   time.NewTicker(cfg.Timeout / beats),
+		crowded:  make(chan struct{}, 1),
+		peers:    make(map[string]*peer),
+		inbound:  make(map[string][]*inbound),
 	}
+	x.ticker.Stop()
+	x.links = make([][]*link, 1+x.slowness)
 	x.calls.New = func() any { return &pending{done: make(chan answer, 1)} }
+	x.runs.New = func() any { return new(frames) }
+	x.large.New = func() any { return new([largeBuffer]byte) }
 	x.ctx, x.cancel = context.WithCancel(context.Background())
 	x.tasks.Go(x.watchSwitch)
+	x.tasks.Go(x.beat)
 	return x
 }
 
@@ -193,27 +230,21 @@ func (x *Exchange) shut(reason error) {
 		return
 	}
 	x.err = reason
-	links := make([]*link, 0, len(x.links))
-	for l := range x.links {
-		links = append(links, l)
-	}
 	x.mu.Unlock()
 	x.cancel()
-	for _, l := range links {
+	for _, l := range x.all() {
 		l.close(reason)
 	}
 }
 
-// start runs tasks that Close waits for, unless the Exchange is closed.
-func (x *Exchange) start(tasks ...func()) error {
+// start runs a task that Close waits for, unless the Exchange is closed.
+func (x *Exchange) start(task func()) error {
 	x.mu.Lock()
 	defer x.mu.Unlock()
 	if x.err != nil {
 		return x.err
 	}
-	for _, task := range tasks {
-		x.tasks.Go(task)
-	}
+	x.tasks.Go(task)
 	return nil
 }
 
@@ -227,11 +258,4 @@ func describeEnd(peer string, method wire.Method, err error) error {
 		return err
 	}
 	return describe(peer, method, err)
-}
-
-// forget is called when a link has ended.
-func (x *Exchange) forget(l *link) {
-	x.mu.Lock()
-	defer x.mu.Unlock()
-	delete(x.links, l)
 }

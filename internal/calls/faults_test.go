@@ -164,9 +164,7 @@ func TestIdleConnectionIsClosed(t *testing.T) {
 }
 
 func (n *node) linkCount() int {
-	n.mu.Lock()
-	defer n.mu.Unlock()
-	return len(n.links)
+	return len(n.all())
 }
 
 func TestCloseWithPending(t *testing.T) {

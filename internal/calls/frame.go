@@ -86,13 +86,14 @@ func (f *frames) seal() {
 	}
 }
 
-// take returns the run, sealed, and begins a new one in the memory of spare.
-func (f *frames) take(spare []byte) []byte {
+// run returns what has been added, sealed. Nothing may be added any more.
+func (f *frames) run() []byte {
 	f.seal()
-	run := f.b
-	f.b, f.head = spare[:0], 0
-	return run
+	return f.b
 }
+
+// clear begins a new run in the memory of the last one.
+func (f *frames) clear() { f.b, f.head = f.b[:0], 0 }
 
 // cutFrames cuts whole frames off the front of a sealed run: at least one, and otherwise at most size bytes.
 func cutFrames(run []byte, size int) (front, rest []byte) {

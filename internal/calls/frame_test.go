@@ -18,7 +18,7 @@ func TestFrames(t *testing.T) {
 		want = append(want, m)
 		grown += f.add(m)
 	}
-	run := f.take(nil)
+	run := f.run()
 	if grown != len(run) {
 		t.Errorf("%d bytes in the run, %d reported", len(run), grown)
 	}
@@ -60,7 +60,7 @@ func FuzzParseMessage(f *testing.F) {
 	for k := kindRequest; k <= kindPong; k++ {
 		seed.add(message{kind: k, id: 300, arg: 5, body: []byte("body")})
 	}
-	f.Add(seed.take(nil)[frameHead:])
+	f.Add(seed.run()[frameHead:])
 	f.Fuzz(func(t *testing.T, b []byte) {
 		for len(b) > 0 {
 			m, rest, err := parseMessage(b)
@@ -75,7 +75,7 @@ func FuzzParseMessage(f *testing.F) {
 			}
 			var again frames
 			again.add(m)
-			if m2, _, err := parseMessage(again.take(nil)[frameHead:]); err != nil || m2.kind != m.kind || m2.id != m.id || !bytes.Equal(m2.body, m.body) {
+			if m2, _, err := parseMessage(again.run()[frameHead:]); err != nil || m2.kind != m.kind || m2.id != m.id || !bytes.Equal(m2.body, m.body) {
 				t.Fatalf("%+v became %+v, %v", m, m2, err)
 			}
 			b = rest

@@ -34,7 +34,7 @@ func encodeFrame(ms []message) []byte {
 	for _, m := range ms {
 		f.add(m)
 	}
-	return f.take(nil)
+	return f.run()
 }
 
 func decodeFrame(t *testing.T, b []byte) (ms []message) {

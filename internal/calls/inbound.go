@@ -15,14 +15,23 @@ var errReplaced = errors.New("the peer has opened another connection")
 // inbound is a connection that a peer has dialled: requests come in on it, and replies leave.
 type inbound struct {
 	link
-	requests map[uint64]*Request // under way; guarded by link.mu
+
+	// guarded by link.mu
+	requests map[uint64]*Request // under way
+	payload  int                 // bytes of their large payloads
 }
 
 // accepted serves a connection. Of too many of one peer the oldest is closed: the peer has given it up.
 func (x *Exchange) accepted(nc *transport.Conn) {
 	in := &inbound{requests: make(map[uint64]*Request)}
 	id := nc.Peer().Node
+	in.client = x.isClient(id)
 	x.mu.Lock()
+	if in.client && x.clients >= x.cfg.MaxClients {
+		x.mu.Unlock()
+		x.refuse(nc)
+		return
+	}
 	x.inbound[id] = append(x.inbound[id], in)
 	var oldest *inbound
 	if len(x.inbound[id]) > x.cfg.MaxInbound {
@@ -59,7 +68,7 @@ func (in *inbound) begin(m message) error {
 	if m.arg > 1<<16-1 {
 		return fmt.Errorf("%w: method %d", errFrame, m.arg)
 	}
-	r := &Request{Peer: in.peerID(), Method: wire.Method(m.arg), Payload: bytes.Clone(m.body), in: in, id: m.id}
+	r := &Request{Peer: in.peerID(), Method: wire.Method(m.arg), Payload: bytes.Clone(m.body), in: in, id: m.id, size: len(m.body)}
 	in.mu.Lock()
 	if in.requests[m.id] != nil {
 		in.mu.Unlock()
@@ -71,7 +80,15 @@ func (in *inbound) begin(m message) error {
 		in.sendLocked(message{kind: kindEnd, id: m.id, arg: statusBusy}, false)
 		return nil
 	}
+	large := r.largePayload()
+	if large > 0 && in.payload+large > in.x.cfg.MaxPayload {
+		defer in.mu.Unlock()
+		in.sendLocked(message{kind: kindEnd, id: m.id, arg: statusBusy}, false)
+		return nil
+	}
 	in.requests[m.id] = r
+	in.payload += large
+	in.holdLocked(r.cost())
 	in.mu.Unlock()
 	in.x.cfg.Handler(in.ctx, r)
 	return nil
@@ -80,13 +97,15 @@ func (in *inbound) begin(m message) error {
 // finish ends a request. in.mu is held.
 func (in *inbound) finish(r *Request) {
 	delete(in.requests, r.id)
+	in.payload -= r.largePayload()
+	in.holdLocked(-r.cost())
 	r.over = true
 	if r.done != nil {
 		close(r.done)
 	}
 }
 
-func (in *inbound) beat() {}
+func (in *inbound) beat() (calm bool) { return false }
 
 func (in *inbound) lost(error) {
 	in.mu.Lock()
@@ -113,6 +132,7 @@ type Request struct {
 
 	in   *inbound
 	id   uint64
+	size int           // of the payload
 	over bool          // guarded by in.mu
 	done chan struct{} // guarded by in.mu; nil until somebody asks for it
 }
@@ -162,3 +182,14 @@ func (r *Request) respond(m message) {
 	}
 	in.sendLocked(m, isUrgent(r.Method))
 }
+
+// largePayload is how many bytes of MaxPayload the request takes.
+func (r *Request) largePayload() int {
+	if r.size <= smallPayload {
+		return 0
+	}
+	return r.size
+}
+
+// cost is how many bytes of MaxHeld it takes.
+func (r *Request) cost() int { return requestCost + r.size }

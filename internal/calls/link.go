@@ -1,13 +1,10 @@
 package calls
 
 import (
-	"bufio"
 	"context"
 	"errors"
 	"fmt"
-	"io"
 	"log/slog"
-	"os"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -18,12 +15,8 @@ import (
 const (
 	// portion is how many bytes are written between two looks at the urgent queue.
 	portion = 256 << 10
-	// keptBuffer is the largest buffer that a link keeps for its next run of frames.
+	// keptBuffer is the largest buffer that is kept for other runs of frames.
 	keptBuffer = 1 << 20
-	// beats is how many times in a Timeout a link looks whether something has arrived, and pings if not. It is dead
-	// when that many pings brought nothing; beats that a pause of this process swallowed do not count. Both ends do
-	// so, each in the time of its own Timeout.
-	beats = 4
 )
 
 var (
@@ -34,50 +27,67 @@ var (
 
 // link is a connection, seen from either side: its queues, its reader and its writer. What the messages mean is the
 // business of the outbound or inbound around it.
+//
+// There may be tens of thousands, most of them with nothing to do. Such a one is a parked goroutine, the reader, and
+// little else: the writer lives while there is something to write, queues take their memory from a pool and give it
+// back, and one goroutine of the Exchange looks after all of them.
 type link struct {
 	x     *Exchange
 	nc    *transport.Conn
 	side  side
 	ctx   context.Context // ends when the link is closed
 	end   context.CancelFunc
-	wake  chan struct{} // tells the writer that something is queued
+	in    intake        // the reader's own
 	heard atomic.Uint64 // reads that brought something
+	moved atomic.Uint64 // pieces that have been written
 
-	mu     sync.Mutex
-	err    error // why it is closed; nil while it is not
-	urgent frames
-	normal frames
-	queued int           // bytes in the queues and being written
-	space  chan struct{} // closed when there is room again; nil: nobody waits
+	slot, place int // where the Exchange has it; guarded by Exchange.mu
 
-	// The writer's own: the last run of frames taken from each queue, and what of the normal one is yet to be written.
-	urgentRun, normalRun, rest []byte
+	mu      sync.Mutex
+	err     error // why it is closed; nil while it is not
+	client  bool  // the peer is a client
+	held    int   // bytes that the peer makes this node hold
+	urgent  *frames
+	normal  *frames       // nil: nothing is queued
+	queued  int           // bytes in the queues and being written
+	writing bool          // there is a writer, or there was one and it failed
+	space   chan struct{} // closed when there is room again; nil: nobody waits
+	pulse   pulse
+
+	// The writer's own: the run of frames taken from each queue, and what of the normal one is yet to be written.
+	urgentRun, normalRun *frames
+	rest                 []byte
 }
 
-// side is what the outbound and the inbound do differently. All but beat are called by the reader.
+// side is what the outbound and the inbound do differently.
 type side interface {
-	// handle takes a message that is no ping or pong; its body is good until it returns. An error closes the link.
+	// handle takes a message that is no ping or pong; its body is good until it returns. An error closes the link. It
+	// is called by the reader.
 	handle(m message) error
-	// beat is called by the writer, now and then.
-	beat()
-	// lost is called last.
+	// beat is called now and then, and tells whether the peer owes no answer, so that its silence means little. link.mu
+	// is held.
+	beat() (calm bool)
+	// lost is called last, by the reader.
 	lost(err error)
 }
 
-// open begins the link's life and its goroutines, unless the Exchange is closed; then nc is closed.
+// open begins the link's life and its reader, unless the Exchange is closed; then nc is closed.
 func (l *link) open(x *Exchange, nc *transport.Conn, s side) error {
-	l.x, l.nc, l.side, l.wake = x, nc, s, make(chan struct{}, 1)
+	l.x, l.nc, l.side = x, nc, s
+	l.in = intake{from: hearing{l}, maxFrame: x.cfg.MaxFrame, large: &x.large, hold: l.hold}
 	l.ctx, l.end = context.WithCancel(x.ctx)
 	x.mu.Lock()
-	x.links[l] = struct{}{}
+	err := x.err
+	if err == nil {
+		x.watch(l)
+		x.tasks.Go(l.read)
+	}
 	x.mu.Unlock()
-	if err := x.start(l.read, l.write); err != nil {
+	if err != nil {
 		l.close(err)
 		nc.Close()
-		x.forget(l)
-		return err
 	}
-	return nil
+	return err
 }
 
 // peerID is the id of the node at the other end.
@@ -95,10 +105,11 @@ func (l *link) closeLocked(err error) {
 	if l.err != nil {
 		return
 	}
+	l.holdLocked(-l.held)
 	l.err = err
 	l.end()
 	_ = l.nc.SetDeadline(time.Unix(1, 0))
-	l.urgent, l.normal = frames{}, frames{}
+	l.urgent, l.normal = nil, nil
 }
 
 // send is enqueue for messages that cannot wait: a link on which too much has gathered is closed.
@@ -118,16 +129,22 @@ func (l *link) sendLocked(m message, urgent bool) {
 	}
 }
 
-// enqueue adds a message to a queue. l.mu is held.
+// enqueue adds a message to a queue of a link that is open. l.mu is held.
 func (l *link) enqueue(m message, urgent bool) {
 	q := &l.normal
 	if urgent {
 		q = &l.urgent
 	}
-	l.queued += q.add(m)
-	select {
-	case l.wake <- struct{}{}:
-	default:
+	if *q == nil {
+		*q = l.x.runs.Get().(*frames)
+	}
+	n := (*q).add(m)
+	l.queued += n
+	l.holdLocked(n)
+	if !l.writing {
+		l.writing = true
+		l.x.tasks.Add(1) // the reader or the beats are still there, so that Close waits
+		go l.write()
 	}
 }
 
@@ -147,11 +164,12 @@ func (l *link) read() {
 	err := l.readFrames()
 	l.close(err)
 	l.nc.Close()
+	l.in.giveBack()
 	l.mu.Lock()
 	err = l.err
 	l.mu.Unlock()
 	level := slog.LevelDebug
-	if errors.Is(err, errFrame) || errors.Is(err, errSlow) {
+	if errors.Is(err, errFrame) || errors.Is(err, errSlow) || errors.Is(err, errGreedy) {
 		level = slog.LevelWarn
 	}
 	l.x.cfg.Logger.Log(l.ctx, level, "calls: connection closed", "peer", l.peerID(), "error", err)
@@ -160,24 +178,12 @@ func (l *link) read() {
 }
 
 func (l *link) readFrames() error {
-	r := bufio.NewReaderSize(hearing{l}, 32<<10)
-	var head [frameHead]byte
-	var buf []byte
 	for {
-		if _, err := io.ReadFull(r, head[:]); err != nil {
-			return err
-		}
-		n, err := parseHead(head[:], l.x.cfg.MaxFrame)
+		b, err := l.in.next()
 		if err != nil {
 			return err
 		}
-		if cap(buf) < n || cap(buf) > keptBuffer {
-			buf = make([]byte, max(n, 4<<10))
-		}
-		if _, err := io.ReadFull(r, buf[:n]); err != nil {
-			return err
-		}
-		if err := l.handleFrame(buf[:n]); err != nil {
+		if err := l.handleFrame(b); err != nil {
 			return err
 		}
 	}
@@ -214,93 +220,64 @@ func (h hearing) Read(b []byte) (int, error) {
 	return n, err
 }
 
-// write is the writer.
+// write is the writer: it writes all that is queued, urgent frames between the others, and ends.
 func (l *link) write() {
-	beat := time.NewTicker(l.x.cfg.Timeout / beats)
-	defer beat.Stop()
-	heard, silence := uint64(0), 0
-	for {
-		select {
-		case <-l.wake:
-		case <-beat.C:
-			if now := l.heard.Load(); now != heard {
-				heard, silence = now, 0
-			} else if silence++; silence > beats {
-				l.close(errSilent)
-				return
-			} else {
-				l.send(message{kind: kindPing}, true)
-			}
-			l.side.beat()
-		case <-l.ctx.Done():
-			return
-		}
-		if err := l.flush(); err != nil {
-			l.close(err)
-			return
-		}
-	}
-}
-
-// flush writes all that is queued, urgent frames between the others.
-func (l *link) flush() error {
-	for {
-		b := l.next()
-		if len(b) == 0 {
-			return nil
-		}
+	defer l.x.tasks.Done()
+	for b := l.next(0); len(b) > 0; b = l.next(len(b)) {
 		for at := 0; at < len(b); at += portion {
 			if err := l.writePiece(b[at:min(at+portion, len(b))]); err != nil {
-				return err
+				l.close(err)
+				return
 			}
 		}
-		l.written(len(b))
 	}
 }
 
-// next returns the frames to write next.
-func (l *link) next() (b []byte) {
+// next returns the frames to write next, after the given number of bytes has been written; none: the writer ends.
+func (l *link) next(written int) (b []byte) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	if len(l.urgent.b) > 0 {
-		l.urgentRun = l.urgent.take(kept(l.urgentRun))
-		return l.urgentRun
+	l.written(written)
+	l.urgentRun = l.recycle(l.urgentRun)
+	if l.urgent != nil {
+		l.urgentRun, l.urgent = l.urgent, nil
+		return l.urgentRun.run()
 	}
 	if len(l.rest) == 0 {
-		l.normalRun = l.normal.take(kept(l.normalRun))
-		l.rest = l.normalRun
+		l.normalRun = l.recycle(l.normalRun)
+		if l.normal == nil {
+			l.writing = false
+			return nil
+		}
+		l.normalRun, l.normal = l.normal, nil
+		l.rest = l.normalRun.run()
 	}
 	b, l.rest = cutFrames(l.rest, portion)
 	return b
 }
 
-// kept returns the memory of a run that has been written, if it is worth keeping.
-func kept(b []byte) []byte {
-	if cap(b) > keptBuffer {
-		return nil
+// recycle gives back the memory of a run that has been written, if it is worth keeping.
+func (l *link) recycle(f *frames) *frames {
+	if f != nil && cap(f.b) <= keptBuffer {
+		f.clear()
+		l.x.runs.Put(f)
 	}
-	return b[:0]
+	return nil
 }
 
 func (l *link) writePiece(b []byte) error {
 	if err := l.x.cfg.Switch.Err(); err != nil {
 		return fmt.Errorf("%w: %w", ErrClosed, err)
 	}
-	if err := l.nc.SetWriteDeadline(time.Now().Add(l.x.cfg.Timeout)); err != nil {
-		return err
-	}
 	_, err := l.nc.Write(b)
-	if errors.Is(err, os.ErrDeadlineExceeded) {
-		return errSlow
-	}
+	l.moved.Add(1)
 	return err
 }
 
-// written makes room for those who wait for it.
+// written makes room for those who wait for it. l.mu is held.
 func (l *link) written(n int) {
-	l.mu.Lock()
-	defer l.mu.Unlock()
 	l.queued -= n
+	l.holdLocked(-n)
 	if l.space != nil && l.queued < l.x.cfg.MaxQueued {
 		close(l.space)
 		l.space = nil

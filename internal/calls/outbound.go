@@ -3,6 +3,7 @@ package calls
 import (
 	"bytes"
 	"context"
+	"errors"
 	"fmt"
 	"io"
 	"maps"
@@ -29,11 +30,11 @@ type outbound struct {
 
 	// guarded by link.mu
 	pending map[uint64]*pending
+	calls   int // of them, those that have one reply
 	lastID  uint64
-
-	// the writer's own: for how many beats nothing has been asked
-	idle   int
-	seenID uint64
+	asked   uint64 // link.heard when the last request was queued
+	idle    int    // for how many beats nothing has been asked
+	seenID  uint64 // lastID then
 }
 
 // pending is a request under way. It has either a callback or a channel with room for one answer.
@@ -93,6 +94,10 @@ func (o *outbound) send(ctx context.Context, method wire.Method, payload []byte,
 	}
 	o.lastID++
 	o.pending[o.lastID] = p
+	o.asked = o.heard.Load()
+	if p.receive == nil {
+		o.calls++
+	}
 	o.enqueue(message{kind: kindRequest, id: o.lastID, arg: uint64(method), body: payload}, urgent)
 	return o.lastID, nil
 }
@@ -134,6 +139,9 @@ func (o *outbound) finish(id uint64) *pending {
 	if p != nil {
 		delete(o.pending, id)
 		<-p.slots
+		if p.receive == nil {
+			o.calls--
+		}
 	}
 	return p
 }
@@ -156,6 +164,9 @@ func (o *outbound) handle(m message) error {
 			p.receive(bytes.Clone(m.body), nil)
 		}
 	case kindLast, kindEnd:
+		if m.id == 0 {
+			return errorOf(m.arg, m.body)
+		}
 		o.mu.Lock()
 		p := o.finish(m.id)
 		o.mu.Unlock()
@@ -195,26 +206,30 @@ func (p *pending) end(err error) {
 	}
 }
 
-// beat closes a connection that nobody needs.
-func (o *outbound) beat() {
-	o.mu.Lock()
-	defer o.mu.Unlock()
+// beat closes a connection that nobody needs. A server owes no answer to a client that has heard of it since it asked,
+// unless it is a call that waits.
+func (o *outbound) beat() (calm bool) {
 	if o.idle++; len(o.pending) > 0 || o.lastID != o.seenID {
 		o.idle, o.seenID = 0, o.lastID
 	}
 	if time.Duration(o.idle)*(o.x.cfg.Timeout/beats) >= o.x.cfg.IdleTimeout {
 		o.closeLocked(errIdle)
 	}
+	return o.x.cfg.Client && o.calls == 0 && o.asked != o.heard.Load()
 }
 
-// lost fails what is under way, in the order in which it was asked.
+// lost fails what is under way, in the order in which it was asked. What a peer was asked that refused the connection
+// has not been done.
 func (o *outbound) lost(reason error) {
 	o.mu.Lock()
 	rest := o.pending
 	o.pending = nil
 	o.mu.Unlock()
 	o.peer.dropped(o)
-	err := fmt.Errorf("%w: %w", ErrNoReply, reason)
+	err := reason
+	if !errors.Is(reason, ErrBusy) {
+		err = fmt.Errorf("%w: %w", ErrNoReply, reason)
+	}
 	for _, id := range slices.Sorted(maps.Keys(rest)) {
 		rest[id].end(err)
 	}
