@@ -30,9 +30,13 @@ type request struct {
 // state machine knows it by its key. It gives up when ctx ends, when nobody wants the answer, and when the node stops.
 func (c *Caller) submit(ctx context.Context, r *request) (fsm.Result, error) {
 	maybe, led := false, false
+	leader := ""
 	for try := 0; ; try++ {
 		rt := c.cfg.Cell.Route()
 		led = led || rt.Leader != ""
+		if rt.Leader != leader { // what became of attempts with another one says nothing
+			leader, try = rt.Leader, 0
+		}
 		if rt.Leader != "" && ctx.Err() == nil {
 			if r.attempts == 0 && r.leaving != nil {
 				r.leaving()
@@ -65,17 +69,13 @@ func (c *Caller) Pause(ctx context.Context, rt Route, try int) error {
 // GaveUp is the error of a call that changes nothing and was given up because of cause. led: somebody led meanwhile.
 func GaveUp(cause error, led bool) error { return gaveUp(cause, false, led) }
 
-// pause waits before the next attempt: for news of a leader where none is known, else with full jitter. It returns why
-// there is to be none.
+// pause waits before the next attempt, with full jitter, and no longer than the route is the same. It returns why there
+// is to be none.
 func (c *Caller) pause(ctx context.Context, r *request, rt Route, try int) error {
 	backoff := time.NewTimer(jitter(try))
 	defer backoff.Stop()
-	var news <-chan struct{}
-	if rt.Leader == "" {
-		news = rt.Changed
-	}
 	select {
-	case <-news:
+	case <-rt.Changed:
 	case <-backoff.C:
 	case <-ctx.Done():
 	case <-r.over:

@@ -27,9 +27,51 @@ type peer struct {
 
 // attempt is one dialling, which all that need the connection wait for.
 type attempt struct {
+	ctx    context.Context
+	cancel context.CancelFunc
+	hurry  chan struct{} // of one: do not pause
+
 	done chan struct{} // closed when out and err are set
 	out  *outbound
 	err  error
+}
+
+// errGivenUp is why an attempt ends that GiveUp has ended.
+var errGivenUp = errors.New("given up")
+
+// Hurry makes the next attempt to connect to a peer at once, whatever became of earlier ones: it has been heard of, or
+// cannot be done without.
+func (x *Exchange) Hurry(peer string) {
+	x.mu.Lock()
+	p := x.peers[peer]
+	x.mu.Unlock()
+	if p == nil {
+		return
+	}
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.failures, p.after = 0, time.Time{}
+	if p.attempt != nil {
+		select {
+		case p.attempt.hurry <- struct{}{}:
+		default:
+		}
+	}
+}
+
+// GiveUp ends an attempt to connect to a peer that is under way: those who wait for it had better turn to another one.
+func (x *Exchange) GiveUp(peer string) {
+	x.mu.Lock()
+	p := x.peers[peer]
+	x.mu.Unlock()
+	if p == nil {
+		return
+	}
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if p.attempt != nil {
+		p.attempt.cancel()
+	}
 }
 
 // connection returns a connection to a node. If there is none it waits for the next attempt to make one, which begins
@@ -94,8 +136,10 @@ func (p *peer) join() (*attempt, error) {
 	if p.attempt != nil {
 		return p.attempt, nil
 	}
-	a := &attempt{done: make(chan struct{})}
+	a := &attempt{hurry: make(chan struct{}, 1), done: make(chan struct{})}
+	a.ctx, a.cancel = context.WithCancel(p.x.ctx)
 	if err := p.x.start(func() { p.run(a) }); err != nil {
+		a.cancel()
 		return nil, err
 	}
 	p.attempt = a
@@ -104,30 +148,33 @@ func (p *peer) join() (*attempt, error) {
 
 // run is the goroutine of an attempt.
 func (p *peer) run(a *attempt) {
+	defer a.cancel()
 	p.mu.Lock()
 	wait := time.Until(p.after)
 	p.mu.Unlock()
-	a.out, a.err = p.dial(wait)
+	a.out, a.err = p.dial(a, wait)
 	p.mu.Lock()
 	p.attempt = nil
-	if a.err != nil {
-		p.failed()
-	} else {
+	switch {
+	case a.err == nil:
 		p.out = a.out
+	case !errors.Is(a.err, errGivenUp):
+		p.failed()
 	}
 	p.mu.Unlock()
 	close(a.done)
 }
 
-func (p *peer) dial(wait time.Duration) (*outbound, error) {
+func (p *peer) dial(a *attempt, wait time.Duration) (*outbound, error) {
 	x := p.x
 	if wait > 0 {
 		t := time.NewTimer(wait)
 		defer t.Stop()
 		select {
 		case <-t.C:
-		case <-x.ctx.Done():
-			return nil, ErrClosed
+		case <-a.hurry:
+		case <-a.ctx.Done():
+			return nil, p.ended()
 		}
 	}
 	if err := x.cfg.Switch.Err(); err != nil {
@@ -137,13 +184,24 @@ func (p *peer) dial(wait time.Duration) (*outbound, error) {
 	if !ok {
 		return nil, errNoAddress
 	}
-	ctx, cancel := context.WithTimeout(x.ctx, x.cfg.Timeout)
+	ctx, cancel := context.WithTimeout(a.ctx, x.cfg.Timeout)
 	defer cancel()
 	nc, err := x.cfg.Mux.Dial(ctx, transport.KindCalls, addr, p.id)
+	if err != nil && a.ctx.Err() != nil {
+		return nil, p.ended()
+	}
 	if err != nil {
 		return nil, err
 	}
 	return x.openOutbound(p, nc)
+}
+
+// ended is why an attempt was ended before its time.
+func (p *peer) ended() error {
+	if p.x.ctx.Err() != nil {
+		return ErrClosed
+	}
+	return errGivenUp
 }
 
 // dropped is called when a connection has ended. One that did not live long counts as an attempt that failed.

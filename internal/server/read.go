@@ -17,8 +17,12 @@ import (
 //
 // Errors: ErrNoLeader with ctx's, ErrClosed.
 func (s *Server) Fresh(ctx context.Context) error {
+	leader := ""
 	for try := 0; ; try++ {
 		rt := s.Route()
+		if rt.Leader != leader {
+			leader, try = rt.Leader, 0
+		}
 		var err error = errNotLeader
 		var index uint64
 		switch {

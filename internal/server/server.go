@@ -235,7 +235,7 @@ func (s *Server) run() {
 	s.Go(s.form)
 }
 
-// followLeader tells of changes of the leader.
+// followLeader tells of changes of the leader: also those who wait for a connection to the last one, or to the next.
 func (s *Server) followLeader() {
 	lastLeader, lastTerm := "", uint64(0)
 	for {
@@ -246,6 +246,10 @@ func (s *Server) followLeader() {
 		}
 		if leader != lastLeader && leader != "" && leader != s.id {
 			s.log.Info("following", "leader", leader, "term", term)
+		}
+		if leader != lastLeader {
+			s.calls.GiveUp(lastLeader)
+			s.calls.Hurry(leader)
 		}
 		lastLeader, lastTerm = leader, term
 		select {

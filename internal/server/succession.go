@@ -155,6 +155,7 @@ func (s *Server) testimonies(ctx context.Context, leader string, boot, term uint
 // askTestimony asks one voter. Whoever does not answer has seen nothing.
 func (s *Server) askTestimony(ctx context.Context, voter, leader string, boot, term uint64) raftnode.Testimony {
 	t := raftnode.Testimony{Voter: voter}
+	s.calls.Hurry(voter)
 	payload, err := s.calls.Call(ctx, voter, wire.MethodTestify, wire.Testify{Leader: leader, Boot: boot, Term: term}.Append(nil))
 	if err != nil {
 		s.log.Debug("a voter does not say whether the leader's process is dead", "voter", voter, "error", err)
