@@ -36,6 +36,9 @@ var (
 	ErrSessionExpired = caller.ErrSessionExpired
 	// ErrSessionClosed: the session was closed by this process.
 	ErrSessionClosed = caller.ErrSessionClosed
+	// ErrSuspended: the session was not renewed in time and is in its grace period (WithGrace): this process must not act
+	// on what it holds, until the session lives again.
+	ErrSuspended = caller.ErrSuspended
 	// ErrLocked: somebody else holds the lock, or is ahead in its queue.
 	ErrLocked = errors.New("coord: locked")
 	// ErrNotHeld: the grant is held no longer.

@@ -21,7 +21,8 @@ import (
 //
 //	Lock ──► held ──────────────► Unlock          Check: ErrUnlocked, from the call on
 //	          │
-//	          └── the session ends ─► lost        Check: ErrSessionExpired, ErrSessionClosed, ErrClosed
+//	          ├── the session ends ─► lost        Check: ErrSessionExpired, ErrSessionClosed, ErrClosed
+//	          └── is suspended                    Check: ErrSuspended, until the session lives again or ends (WithGrace)
 //
 // Check answers by the lease clock, on the spot and without I/O: when it returns nil, this process may act, and nobody
 // else may until the lease has run out. Lost is closed when it may no longer; but a process that was frozen sees that
@@ -135,10 +136,11 @@ func (s *Session) lock(ctx context.Context, name string, try bool, opts []LockOp
 	if err := s.node.outcome(res); err != nil {
 		return nil, err
 	}
-	// The lease decides, at this moment, whether a grant may still be handed out: one that arrives at or after the
-	// end of the lease may already be somebody else's.
-	hold, err := s.s.Lease().Hold(ctx)
+	hold, err := s.s.Hold(ctx)
 	if err != nil {
+		if s.Err() == nil { // ctx has ended
+			s.s.Release(name, res.Revision, func(fsm.Result, error) {})
+		}
 		return nil, err
 	}
 	return &Lock{session: s, name: name, token: res.Revision, hold: hold, released: make(chan struct{})}, nil
@@ -164,14 +166,15 @@ func (l *Lock) Lost() <-chan struct{} { return l.hold.Done() }
 // is held.
 func (l *Lock) Err() error { return l.hold.Err() }
 
-// Check is nil if this process may act right now, by the lease clock; else what Err says. It does no I/O.
+// Check is nil if this process may act right now, by the lease clock; ErrSuspended in the grace period of its session; else
+// what Err says. It does no I/O.
 func (l *Lock) Check() error { return l.hold.Check() }
 
 // Remaining is how long this process may act on the last renewal. At 0 or below it no longer may.
 func (l *Lock) Remaining() time.Duration { return l.hold.Remaining() }
 
-// Context has the values of the ctx given to Lock, but not its cancellation. It ends, with Err's error as its cause,
-// when this process may no longer act.
+// Context has the values of the ctx given to Lock, but not its cancellation. It ends when this process may no longer act,
+// with Err's error as its cause, or ErrSuspended; when the session lives again, there is a new one.
 func (l *Lock) Context() context.Context { return l.hold.Context() }
 
 // Held is a condition for a Txn: that this very grant is held.

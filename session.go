@@ -2,11 +2,11 @@ package coord
 
 import (
 	"context"
-	"fmt"
 	"time"
 
 	"github.com/coordcell/coord/fsm"
 	"github.com/coordcell/coord/internal/caller"
+	"github.com/coordcell/coord/internal/lease"
 )
 
 // SessionID names a session. No two sessions of a cell ever have the same.
@@ -19,27 +19,18 @@ type Revision = fsm.Revision
 // they do.
 const DefaultTTL = caller.DefaultTTL
 
-// SessionState says whether a session may act.
-type SessionState uint8
+// SessionState says whether a session may act. Its String is "live", "suspended" or "ended".
+type SessionState = lease.State
 
 const (
 	// SessionLive: what it holds is its own.
-	SessionLive SessionState = iota + 1
-	// SessionEnded: it is over for good; a session never comes back.
-	SessionEnded
+	SessionLive = lease.Live
+	// SessionSuspended: it was not renewed in time, and is in its grace period (WithGrace). This process must not act on
+	// what it holds; the session may live again, or end.
+	SessionSuspended = lease.Suspended
+	// SessionEnded: it is over for good; a session that has ended never comes back.
+	SessionEnded = lease.Ended
 )
-
-// String returns "live" or "ended".
-func (s SessionState) String() string {
-	switch s {
-	case SessionLive:
-		return "live"
-	case SessionEnded:
-		return "ended"
-	default:
-		return fmt.Sprintf("SessionState(%d)", uint8(s))
-	}
-}
 
 // Session is this process's claim to be alive: everything it locks and every ephemeral key it writes is the session's,
 // and goes when the session ends. The node renews it in the background, three times per TTL, for as long as it can
@@ -53,6 +44,19 @@ func (s SessionState) String() string {
 // nobody else can have been given it, as long as the two clocks tick at nearly the same rate (0.1 %); they need not
 // agree on the time of day. This is the lease of Gray and Cheriton (SOSP 1989, section 2), measured from the send as in
 // section 3.1, with the cell's side decided in its replicated log.
+//
+// # Grace
+//
+//	live ──► suspended ──► ended        without WithGrace: live ──► ended
+//	  ▲          │
+//	  └──────────┘  an acknowledgement came after all
+//
+// A session with a grace period that is not renewed in time is suspended: Check fails with ErrSuspended and contexts end,
+// as they must, but Lost and Done stay open. If the cell, which may only have been without a leader, acknowledges a renewal
+// before the grace period is over, the session lives on with the same locks under the same tokens. Without, or after it,
+// it has ended. The cell knows nothing of grace periods: it hands on what a session held one TTL after the last renewal
+// that it saw, and acknowledges none of a session whose end it has decided. (Chubby has such a period: Burrows, OSDI
+// 2006, section 2.8.)
 //
 // All methods may be called concurrently.
 type Session struct {
@@ -74,6 +78,13 @@ func WithTTL(d time.Duration) SessionOption {
 	return sessionOptionFunc(func(o *caller.SessionOptions) { o.TTL = d })
 }
 
+// WithGrace has the session suspended for up to d instead of ended when it is not renewed in time: see Session. It is
+// for programs that would rather wait for a cell that has lost its majority for a while than begin anew. Default 0, at
+// most Limits.MaxTTL.
+func WithGrace(d time.Duration) SessionOption {
+	return sessionOptionFunc(func(o *caller.SessionOptions) { o.Grace = d })
+}
+
 // WithLabel names the session wherever holders are listed, for people. It is bounded as a name is.
 func WithLabel(s string) SessionOption {
 	return sessionOptionFunc(func(o *caller.SessionOptions) { o.Label = s })
@@ -82,7 +93,7 @@ func WithLabel(s string) SessionOption {
 // NewSession opens a session. While nobody leads the cell it waits, with jitter, until ctx ends; ctx bounds this call
 // only, not the session.
 //
-// Errors: ErrInvalid (TTL or label out of bounds), ErrTooLarge (label), ErrLimit (the cell has as many sessions as it
+// Errors: ErrInvalid (TTL, grace or label out of bounds), ErrTooLarge (label), ErrLimit (the cell has as many sessions as it
 // allows), ErrNoLeader or ErrOutcomeUnknown (ctx ended), ErrClosed.
 func (n *Node) NewSession(ctx context.Context, opts ...SessionOption) (*Session, error) {
 	var o caller.SessionOptions
@@ -107,16 +118,18 @@ func (s *Session) TTL() time.Duration { return s.s.TTL() }
 
 // State says whether the session may act, right now.
 func (s *Session) State() SessionState {
-	if s.s.Lease().Alive() {
-		return SessionLive
-	}
-	return SessionEnded
+	return s.s.Lease().State()
 }
+
+// Changes yields the state of the session after each change: one channel for one reader. A state that was not read before
+// the next is left out. It is closed when the session has ended.
+func (s *Session) Changes() <-chan SessionState { return s.s.Lease().Changes() }
 
 // Remaining is how long this process may act on the last renewal, by the lease clock. At 0 or below it no longer may.
 func (s *Session) Remaining() time.Duration { return s.s.Lease().Remaining() }
 
-// Context ends, with Err's error as its cause, when the session may no longer act.
+// Context ends when the session may no longer act, with Err's error as its cause, or ErrSuspended. A session that lives
+// again has a new one.
 func (s *Session) Context() context.Context { return s.s.Lease().Context() }
 
 // Done is closed when the session has ended.
@@ -125,9 +138,6 @@ func (s *Session) Done() <-chan struct{} { return s.s.Lease().Done() }
 // Err says why the session has ended: ErrSessionExpired, ErrSessionClosed, or ErrClosed (the node was). It is nil while
 // it has not.
 func (s *Session) Err() error {
-	if s.s.Lease().Alive() {
-		return nil
-	}
 	return s.s.Lease().Err()
 }
 

@@ -90,6 +90,7 @@ func (c *Caller) Run() {
 // SessionOptions say what session to open.
 type SessionOptions struct {
 	TTL   time.Duration // 0: the default
+	Grace time.Duration // see package lease; 0: none
 	Label string
 }
 
@@ -101,6 +102,9 @@ func (c *Caller) OpenSession(ctx context.Context, o SessionOptions) (*Session, e
 	if least := LeastTTL(c.cfg.ElectionTimeout); o.TTL < least || o.TTL > c.cfg.MaxTTL {
 		return nil, fmt.Errorf("%w: TTL %v: must be %v (1s, or 4 × ElectionTimeout) … Limits.MaxTTL, %v",
 			ErrInvalid, o.TTL, least, c.cfg.MaxTTL)
+	}
+	if o.Grace < 0 || o.Grace > c.cfg.MaxTTL {
+		return nil, fmt.Errorf("%w: grace %v: must be 0 … Limits.MaxTTL, %v", ErrInvalid, o.Grace, c.cfg.MaxTTL)
 	}
 	return c.openSession(ctx, o, false)
 }

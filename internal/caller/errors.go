@@ -19,6 +19,7 @@ var (
 
 	ErrSessionExpired = lease.ErrExpired
 	ErrSessionClosed  = errors.New("coord: session closed")
+	ErrSuspended      = lease.ErrSuspended
 )
 
 // What an attempt may come to, beside an answer. Anything else leaves open whether the change was made.

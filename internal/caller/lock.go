@@ -8,6 +8,7 @@ import (
 
 	"github.com/coordcell/coord/fsm"
 	"github.com/coordcell/coord/internal/cancel"
+	"github.com/coordcell/coord/internal/lease"
 )
 
 // LockRequest is what a Lock asks for.
@@ -52,7 +53,7 @@ func (x *Session) Lock(ctx context.Context, req LockRequest) (fsm.Result, error)
 			err = fmt.Errorf("%w: %w", ErrNoLeader, errMaxWait)
 		}
 	}
-	if x.lease.Alive() {
+	if x.lease.Err() == nil {
 		x.caller.cfg.Go(func() { x.withdraw(c.Seq) })
 	}
 	// Nothing is left to be unknown: whatever becomes of the request, it is being withdrawn.
@@ -61,6 +62,23 @@ func (x *Session) Lock(ctx context.Context, req LockRequest) (fsm.Result, error)
 		err = unknown.cause
 	}
 	return fsm.Result{}, err
+}
+
+// Hold is called with a grant. The lease decides, at this moment, whether it may still be handed out: one that arrives at
+// or after the end of the lease may already be somebody else's. While the session is suspended nobody can say, and Hold
+// waits; an error while the session has not ended is ctx's, and the grant is the caller's to release.
+func (x *Session) Hold(ctx context.Context) (*lease.Hold, error) {
+	for {
+		hold, err := x.lease.Hold(ctx)
+		if !errors.Is(err, ErrSuspended) {
+			return hold, err
+		}
+		select {
+		case <-x.lease.Resumed():
+		case <-ctx.Done():
+			return nil, cancel.Reason(ctx)
+		}
+	}
 }
 
 // leaveQueue takes a request out of the queue that has waited long enough. If it has been granted meanwhile, so be it.
@@ -90,7 +108,7 @@ func (x *Session) withdraw(target uint64) {
 	_, err := x.Change(context.Background(), func(c fsm.Change) fsm.Command {
 		return fsm.Withdraw{Change: c, Target: target}
 	})
-	if err != nil && x.lease.Alive() {
+	if err != nil && x.lease.Err() == nil {
 		x.caller.cfg.Logger.Warn("a lock request could not be withdrawn", "session", x.id, "request", target, "error", err)
 	}
 }

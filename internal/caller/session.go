@@ -56,7 +56,7 @@ func (c *Caller) openSession(ctx context.Context, o SessionOptions, internal boo
 		case res.Code != fsm.OK:
 			return nil, fmt.Errorf("%w: the cell refused the session (%d)", ErrInvalid, res.Code)
 		}
-		if x, err := c.newSession(res.Session, o.TTL, sent); x != nil || err != nil {
+		if x, err := c.newSession(res.Session, o, sent); x != nil || err != nil {
 			return x, err
 		}
 	}
@@ -64,13 +64,13 @@ func (c *Caller) openSession(ctx context.Context, o SessionOptions, internal boo
 
 // newSession begins to keep a session alive. It returns nil if its lease has run out already. A node that is going lets
 // no further session in: what the cell has opened for it is left to expire.
-func (c *Caller) newSession(id fsm.SessionID, ttl time.Duration, sent time.Duration) (*Session, error) {
-	x := &Session{caller: c, id: id, ttl: ttl, closed: make(chan struct{}), lease: lease.New(ttl, 0, c.cfg.Now, sent)}
+func (c *Caller) newSession(id fsm.SessionID, o SessionOptions, sent time.Duration) (*Session, error) {
+	x := &Session{caller: c, id: id, ttl: o.TTL, closed: make(chan struct{}), lease: lease.New(o.TTL, o.Grace, c.cfg.Now, sent)}
 	if !c.sessions.add(x) {
 		x.lease.End(ErrClosed)
 		return nil, ErrClosed
 	}
-	context.AfterFunc(x.lease.Context(), func() { c.sessions.remove(x) })
+	context.AfterFunc(x.lease.Life(), func() { c.sessions.remove(x) })
 	if !x.lease.Alive() {
 		return nil, nil
 	}

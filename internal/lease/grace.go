@@ -1,37 +1,43 @@
 package lease
 
-import "context"
+import (
+	"context"
+	"fmt"
+)
 
 // State is what the holder of a lease may do.
-type State int
+type State uint8
 
 // States of a lease.
 const (
-	Live      State = iota // it may act
-	Suspended              // it must not act, and may live again
-	Ended                  // for good
+	Live      State = iota + 1 // it may act
+	Suspended                  // it must not act, and may live again
+	Ended                      // for good
 )
 
-// acting is what a lease with a grace period has beside its life.
+func (s State) String() string {
+	switch s {
+	case Live:
+		return "live"
+	case Suspended:
+		return "suspended"
+	case Ended:
+		return "ended"
+	default:
+		return fmt.Sprintf("SessionState(%d)", uint8(s))
+	}
+}
+
+// acting is the context of a lease with a grace period: it ends when the lease is suspended or ends.
 type acting struct {
-	ctx     context.Context // ends when it is suspended or ends
-	stop    context.CancelCauseFunc
-	changes chan State // with room for the latest
+	ctx  context.Context
+	stop context.CancelCauseFunc
 }
 
 func newActing(life context.Context) *acting {
-	a := &acting{changes: make(chan State, 1)}
+	a := &acting{}
 	a.ctx, a.stop = context.WithCancelCause(life)
 	return a
-}
-
-// tell replaces what the reader of changes has not taken yet. Under the lease's mu: nobody else sends.
-func (a *acting) tell(s State) {
-	select {
-	case <-a.changes:
-	default:
-	}
-	a.changes <- s
 }
 
 // suspension is one time of being suspended.
@@ -39,20 +45,41 @@ type suspension struct {
 	over chan struct{} // closed when it lives again or has ended
 }
 
-// State is what the holder may do at this moment.
+// State is what the holder may do at this moment. Live is of no use but to show: see Hold.Check.
 func (l *Lease) State() State {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	return l.settle()
 }
 
-// Changes yields the state after each change; one that was not taken before the next is left out. It is for one reader,
-// and closed when the lease has ended. Of a lease without a grace period it is nil: there is but its end, and Done.
+// Changes yields the state after each change; one that was not taken before the next is left out. It begins with the
+// present state unless that is Live. It is one channel for one reader, and closed when the lease has ended.
 func (l *Lease) Changes() <-chan State {
-	if l.acting == nil {
-		return nil
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	state := l.settle()
+	if l.changes == nil {
+		l.changes = make(chan State, 1)
+		if state != Live {
+			l.tell(state)
+		}
 	}
-	return l.acting.changes
+	return l.changes
+}
+
+// tell replaces what the reader of changes has not taken yet. Under mu: nobody else sends.
+func (l *Lease) tell(s State) {
+	if l.changes == nil {
+		return
+	}
+	select {
+	case <-l.changes:
+	default:
+	}
+	l.changes <- s
+	if s == Ended {
+		close(l.changes)
+	}
 }
 
 // Resumed is closed when the lease is not suspended: it lives, or has ended.
@@ -76,7 +103,7 @@ func (l *Lease) suspend() {
 			h.cancel(ErrSuspended)
 		}
 	}
-	l.acting.tell(Suspended)
+	l.tell(Suspended)
 }
 
 // revive lets the holder act again. The contexts that have ended stay so: there are new ones. Under mu, while suspended.
@@ -90,7 +117,7 @@ func (l *Lease) revive() {
 		}
 	}
 	l.timer.Reset(wait(l.left())) // it was set to the end of the grace period
-	l.acting.tell(Live)
+	l.tell(Live)
 }
 
 // ended tells those who follow the states. Under mu, from end.
@@ -101,7 +128,6 @@ func (l *Lease) ended() {
 	}
 	if l.acting != nil {
 		l.acting.stop(l.cause)
-		l.acting.tell(Ended)
-		close(l.acting.changes)
 	}
+	l.tell(Ended)
 }

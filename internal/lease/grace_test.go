@@ -136,36 +136,45 @@ func TestChangesTellTheLatest(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		c := newClock(1)
 		l, _ := suspendable(t, c)
+		changes := l.Changes()
 		next := func() State {
 			select {
-			case s, ok := <-l.Changes():
+			case s, ok := <-changes:
 				if ok {
 					return s
 				}
 			default:
 			}
-			return -1
+			return 0
 		}
-		if next() != -1 {
+		if next() != 0 {
 			t.Error("a change that was none")
 		}
 		c.jump(11 * time.Second)
 		l.Tick()
-		if s := next(); s != Suspended || next() != -1 {
+		if s := next(); s != Suspended || next() != 0 {
 			t.Errorf("%v, want Suspended, once", s)
 		}
 		l.Renewed(c.now())
 		c.jump(11 * time.Second)
 		l.Tick()
 		l.Renewed(c.now())
-		if s := next(); s != Live || next() != -1 {
+		if s := next(); s != Live || next() != 0 {
 			t.Errorf("%v, want Live, the latest", s)
 		}
 		l.End(errReleased)
 		if s := next(); s != Ended {
 			t.Errorf("%v, want Ended", s)
 		}
-		if _, open := <-l.Changes(); open {
+		if _, open := <-changes; open || l.Changes() != changes {
+			t.Error("open after the end, or another one")
+		}
+		late := New(time.Second, 0, c.now, c.now())
+		late.End(errReleased)
+		if s := <-late.Changes(); s != Ended {
+			t.Errorf("%v, want Ended of one that had ended before it was asked", s)
+		}
+		if _, open := <-late.Changes(); open {
 			t.Error("open after the end")
 		}
 	})

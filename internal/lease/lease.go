@@ -49,6 +49,7 @@ type Lease struct {
 	leased    map[*Hold]struct{} // those with a lease of their own
 	suspended *suspension        // nil: it may act, or has ended
 	acting    *acting            // nil without a grace period
+	changes   chan State         // nil until asked for; with room for the latest
 }
 
 // New returns the lease of a session. now is the lease clock. sent is what it said before the FIRST attempt to create

@@ -162,7 +162,11 @@ func (c *client) ready(ctx context.Context) bool {
 	limit := c.patience()
 	ctx, cancel := context.WithTimeout(ctx, limit)
 	defer cancel()
-	s, err := c.node.NewSession(ctx, coord.WithTTL(ttl), coord.WithLabel(fmt.Sprint("client", c.id)))
+	opts := []coord.SessionOption{coord.WithTTL(ttl), coord.WithLabel(fmt.Sprint("client", c.id))}
+	if c.chance(3) {
+		opts = append(opts, coord.WithGrace(c.upTo(4*c.load.cfg.TTL)))
+	}
+	s, err := c.node.NewSession(ctx, opts...)
 	if err == nil {
 		c.session = s
 		op.Session = uint64(s.ID())
@@ -237,7 +241,7 @@ func outcome(err error) history.Outcome {
 	}
 	for _, refusal := range []error{
 		coord.ErrConflict, coord.ErrLocked, coord.ErrNotHeld, coord.ErrKeyNotFound, coord.ErrNoLeader, coord.ErrInvalid,
-		coord.ErrLimit, coord.ErrTooLarge, fence.ErrStale,
+		coord.ErrLimit, coord.ErrTooLarge, coord.ErrSuspended, fence.ErrStale,
 	} {
 		if errors.Is(err, refusal) {
 			return history.Refused
@@ -253,7 +257,7 @@ func explained(err error) bool {
 	}
 	for _, reason := range []error{
 		coord.ErrConflict, coord.ErrLocked, coord.ErrNotHeld, coord.ErrKeyNotFound, coord.ErrNoLeader, coord.ErrClosed,
-		coord.ErrOutcomeUnknown, coord.ErrSessionExpired, coord.ErrSessionClosed, coord.ErrUnlocked, coord.ErrCompacted,
+		coord.ErrOutcomeUnknown, coord.ErrSessionExpired, coord.ErrSessionClosed, coord.ErrSuspended, coord.ErrUnlocked, coord.ErrCompacted,
 		fence.ErrStale, context.Canceled, context.DeadlineExceeded,
 	} {
 		if errors.Is(err, reason) {

@@ -2,6 +2,7 @@ package load
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"time"
 
@@ -97,7 +98,7 @@ func (c *client) check(name string, g grant, token uint64) {
 	op := c.begin(history.Op{Kind: history.Check, Name: name, Token: token})
 	err := g.Check()
 	c.end(op, err, 0)
-	if err != nil {
+	if err != nil && !errors.Is(err, coord.ErrSuspended) {
 		select {
 		case <-g.Lost():
 		default:
