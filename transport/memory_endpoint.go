@@ -101,7 +101,7 @@ func (e *memEndpoint) dialOnce(ctx context.Context, to string) (net.Conn, error)
 	switch {
 	case e.closed:
 		return nil, net.ErrClosed
-	case far == nil || far.onlyDials:
+	case far == nil || far.onlyDials || e.m.summary(e.addr, to).refuse:
 		return nil, syscall.ECONNREFUSED
 	case len(far.backlog) >= backlogSize:
 		return nil, nil

@@ -10,6 +10,7 @@ import (
 // linkFaults is what is wrong with one link.
 type linkFaults struct {
 	cut       bool
+	refuse    bool          // dials
 	delay     time.Duration // 0: the network's latency
 	drop      float64
 	duplicate float64
@@ -45,6 +46,24 @@ func (m *Memory) CutOneWay(from, to string) {
 	m.change(func() { m.faults(from, to).cut = true })
 }
 
+// Refuse makes dials of to by from be refused at once, as if nobody listened there: a firewall that answers for it. What
+// is open stays open; see Reset. HealAll ends it.
+func (m *Memory) Refuse(from, to string) {
+	m.change(func() { m.faults(from, to).refuse = true })
+}
+
+// Reset resets both ends of every stream that is open between a and b, whoever dialled, and loses what is under way.
+func (m *Memory) Reset(a, b string) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	for s := range m.streams {
+		near, far := s.ends[0].ep, s.ends[1].ep
+		if near.at(a) && far.at(b) || near.at(b) && far.at(a) {
+			s.tear()
+		}
+	}
+}
+
 // Partition splits the network: each group is cut off from the others and from all that are in no group, which form
 // one more group. Partition([]string{a}) isolates a. It replaces the last Partition, adds to Cut, and is ended by
 // HealAll or by Partition().
@@ -67,7 +86,7 @@ func (m *Memory) Heal(a, b string) {
 	})
 }
 
-// HealAll ends every cut, partition, delay, drop and duplication. What belongs to a process remains: Pause, the
+// HealAll ends every cut, refusal, partition, delay, drop and duplication. What belongs to a process remains: Pause, the
 // rates of clocks, and the latency of the network.
 func (m *Memory) HealAll() {
 	m.change(func() {
@@ -227,6 +246,7 @@ func (m *Memory) summary(from, to string) linkFaults {
 			continue
 		}
 		sum.cut = sum.cut || f.cut
+		sum.refuse = sum.refuse || f.refuse
 		if f.delay > 0 {
 			sum.delay = f.delay
 		}

@@ -327,6 +327,32 @@ func TestMemoryClosedWhilePaused(t *testing.T) {
 	})
 }
 
+// A firewall that refuses what is new, and one that resets what there was as well.
+func TestMemoryRefuse(t *testing.T) {
+	inLab(t, func(l lab) {
+		near, far := l.stream(l.a, l.b)
+		other, _ := l.stream(l.b, l.a)
+		l.Refuse(addrA, addrB)
+		start := time.Now()
+		if _, err := l.a.Dial(context.Background(), addrB); !errors.Is(err, syscall.ECONNREFUSED) {
+			l.Errorf("a dial: %v", err)
+		}
+		if passed := time.Since(start); passed != 2*time.Millisecond {
+			l.Errorf("it was refused after %v, want a round trip of 2 ms", passed)
+		}
+		l.stream(l.b, l.a) // the other way
+		l.write(near, "open before")
+		l.read(far, "open before", time.Millisecond)
+
+		l.Reset("10.0.0.2", addrA)
+		for _, c := range []net.Conn{near, far, other} {
+			l.broken(c, syscall.ECONNRESET)
+		}
+		l.HealAll()
+		l.stream(l.a, l.b)
+	})
+}
+
 func TestMemoryKill(t *testing.T) {
 	inLab(t, func(l lab) {
 		near, far := l.stream(l.a, l.b)
