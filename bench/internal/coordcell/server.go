@@ -1,0 +1,46 @@
+// Package coordcell is this project's own cell: three servers, each a process of this program. Its callers are either in a
+// process of their own, attached as a client node, as those of the other services are; or in the process of one of the
+// three servers, which is how a program embeds the library.
+package coordcell
+
+import (
+	"context"
+	"flag"
+	"log/slog"
+	"os"
+	"strings"
+
+	"github.com/coordcell/coord"
+
+	"github.com/coordcell/coord/bench/internal/peer"
+)
+
+// Serve is one server, with the library's defaults.
+func (Backend) Serve(ctx context.Context, args []string) error {
+	flags := flag.NewFlagSet("coord", flag.ContinueOnError)
+	c := coord.Config{Expect: peer.Servers, Logger: logger()}
+	flags.StringVar(&c.Name, "name", "", "of the server")
+	flags.StringVar(&c.Dir, "dir", "", "data directory")
+	flags.StringVar(&c.Listen, "listen", "", "its address")
+	join := flags.String("join", "", "addresses of all servers")
+	if err := flags.Parse(args); err != nil {
+		return err
+	}
+	c.Join = strings.Split(*join, ",")
+	node, err := coord.Start(ctx, c)
+	if err != nil {
+		return err
+	}
+	defer node.Close()
+	select {
+	case <-ctx.Done():
+		return nil
+	case <-node.Done():
+		return node.Err()
+	}
+}
+
+// logger writes what goes wrong to the server's log file.
+func logger() *slog.Logger {
+	return slog.New(slog.NewTextHandler(os.Stderr, &slog.HandlerOptions{Level: slog.LevelWarn}))
+}
