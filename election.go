@@ -3,7 +3,9 @@ package coord
 import (
 	"bytes"
 	"context"
+	"errors"
 	"fmt"
+	"sync"
 	"time"
 
 	"github.com/coordcell/coord/fsm"
@@ -219,4 +221,56 @@ func (n *Node) Lookup(ctx context.Context, name string) (LockInfo, error) {
 		info.Queue = append(info.Queue, Waiter{Session: w.Session, Label: w.Label, Waited: a.Waited[i]})
 	}
 	return info, nil
+}
+
+// errFeedClosed is the cause of a feed that its reader closed.
+var errFeedClosed = errors.New("closed by its reader")
+
+// feed is the life of an Observer: a goroutine that its reader can end, and that says why it has ended.
+type feed struct {
+	node *Node
+	stop context.CancelCauseFunc
+	done chan struct{}
+
+	mu  sync.Mutex
+	err error
+}
+
+// open begins the feed's life within ctx's.
+func (f *feed) open(ctx context.Context, n *Node) context.Context {
+	f.node = n
+	ctx, f.stop = context.WithCancelCause(ctx)
+	f.done = make(chan struct{})
+	return ctx
+}
+
+// fail records why the feed has ended.
+func (f *feed) fail(err error) {
+	if errors.Is(err, errFeedClosed) {
+		return
+	}
+	if errors.Is(err, hub.ErrClosed) {
+		err = f.node.srv.Stopped()
+	}
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	f.err = watchError(err)
+}
+
+// ended is called by the feed's goroutine when it returns.
+func (f *feed) ended() {
+	f.stop(errFeedClosed)
+	close(f.done)
+}
+
+func (f *feed) error() error {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	return f.err
+}
+
+// close ends the feed and waits for its goroutine.
+func (f *feed) close() {
+	f.stop(errFeedClosed)
+	<-f.done
 }

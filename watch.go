@@ -36,7 +36,7 @@ func (t EventType) String() string {
 	}
 }
 
-// Event is one change of one key.
+// Event is one change of one key. Its values are shared by all who receive it: copy what is to be written to.
 type Event struct {
 	Type     EventType
 	Key      string
@@ -46,7 +46,8 @@ type Event struct {
 	Session  SessionID // whose ephemeral key it is or was; 0: a plain one
 }
 
-// Batch is every change of one revision, or a part of a snapshot, or, without events, progress.
+// Batch is every change of one revision, or a part of a snapshot, or, without events, progress. Events is shared by all
+// who receive it, and not to be written to.
 type Batch struct {
 	Revision Revision // of progress: what the serving node has applied
 	Events   []Event
@@ -79,12 +80,29 @@ func WithSnapshot() WatchOption { return watchOptionFunc(func(o *hub.Options) { 
 // WithPrevious fills Event.Previous.
 func WithPrevious() WatchOption { return watchOptionFunc(func(o *hub.Options) { o.Previous = true }) }
 
+// ahead is how many batches may wait for the reader of a Watch, where they are small: a slow reader is looked for again
+// every now and then, and should not have to wait for that.
+const (
+	ahead      = 8
+	smallBatch = 4 << 10 // bytes of keys and values
+)
+
 // Watch is a stream of changes: every change of what it watches, once, in the order of revisions, without a gap; or an
-// end that says why. It reads from the history of its node and holds no buffer of its own: a slow reader delays nobody.
+// end that says why. It reads from the history of its node, and what it reads is shared by all watches of the same
+// changes: it has neither a goroutine nor a buffer of its own but for a few batches that wait for their reader. A slow one
+// delays nobody.
 type Watch struct {
-	feed
+	node    *Node
 	key     string
 	batches chan Batch
+	turn    *hub.Turn // to move what there is from cursor to batches
+
+	mu     sync.Mutex // held by whoever pulls from the cursor or ends the Watch
+	cursor *hub.Cursor
+	large  bool        // the newest batch was
+	detach func() bool // from ctx
+	ended  bool
+	err    error
 }
 
 // Watch watches one key, or with Prefix many. Unlike other calls it lives as long as ctx. It begins no earlier than
@@ -111,16 +129,18 @@ func (n *Node) watch(ctx context.Context, key string, opts []WatchOption) (*Watc
 	if err := n.srv.Fresh(ctx); err != nil {
 		return nil, err
 	}
-	from, err := n.srv.Hub().Watch(o)
-	if err != nil {
+	w := &Watch{node: n, key: key, batches: make(chan Batch, ahead)}
+	from := n.srv.Hub()
+	w.turn = from.Pump().Turn(w.move)
+	w.mu.Lock() // no turn before all is there
+	defer w.mu.Unlock()
+	var err error
+	if w.cursor, err = from.Watch(o, w.turn.Wake); err != nil {
+		w.ended = true
 		return nil, watchError(err)
 	}
-	w := &Watch{key: key, batches: make(chan Batch)}
-	ctx = w.open(ctx, n)
-	if !n.srv.Go(func() { w.run(ctx, from) }) {
-		w.stop(errFeedClosed)
-		return nil, ErrClosed
-	}
+	w.detach = context.AfterFunc(ctx, func() { w.end(cancel.Reason(ctx)) })
+	w.turn.Wake()
 	return w, nil
 }
 
@@ -152,39 +172,78 @@ func (w *Watch) Fresh() time.Duration { return w.node.srv.EvidenceAge() }
 // Err says why the Watch has ended, and is wrapped with what was watched: ctx's error; ErrCompacted (it fell behind the history); ErrNoLeader (its node has
 // had no proof of a leader for 2 × Config.ElectionTimeout: resume elsewhere, or here later); ErrClosed (the node was
 // closed). It is nil before, and after Close.
-func (w *Watch) Err() error { return wrap(w.feed.error(), "watch %q", w.key) }
+func (w *Watch) Err() error {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	return wrap(w.err, "watch %q", w.key)
+}
 
-// Close ends the Watch and waits for it. It returns nil.
+// Close ends the Watch. It returns nil.
 func (w *Watch) Close() error {
-	w.close()
+	w.end(nil)
 	return nil
 }
 
-func (w *Watch) run(ctx context.Context, from *hub.Watcher) {
-	defer w.ended()
-	defer close(w.batches)
-	for {
-		b, err := from.Next(ctx)
-		if err != nil {
-			w.fail(err)
-			return
+// move takes what the cursor has to where the reader finds it, as far as there is room. It is the turn of the Watch, and
+// the only sender: where it has seen room there is room.
+func (w *Watch) move() hub.Outcome {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	outcome := hub.Stuck
+	for range 4 * ahead {
+		if w.ended {
+			return hub.Done
 		}
-		select {
-		case w.batches <- batchOf(b):
-		case <-ctx.Done():
-			w.fail(cancel.Reason(ctx))
-			return
-		case <-w.node.srv.Stopping():
-			w.fail(hub.ErrClosed)
-			return
+		waiting := len(w.batches)
+		if (waiting == ahead || waiting > 0 && w.large) && !w.cursor.Closed() {
+			return outcome
 		}
+		b, err := w.cursor.Next()
+		switch {
+		case err != nil:
+			w.finish(err)
+			return hub.Done
+		case b == nil:
+			return hub.Done
+		case waiting > 0 && len(b.Events) == 0 && !b.Snapshot:
+			// Who has not read what lies there is not told of progress.
+		default:
+			w.batches <- Batch{
+				Revision: b.Revision, Events: b.Form(eventsOf).([]Event), Snapshot: b.Snapshot, More: b.More,
+			}
+			w.large = b.Size() > smallBatch
+		}
+		outcome = hub.Moved
 	}
+	return outcome
 }
 
-func batchOf(b hub.Batch) Batch {
-	out := Batch{Revision: b.Revision, Snapshot: b.Snapshot, More: b.More}
+// end ends the Watch, once; err is nil if its reader has done so.
+func (w *Watch) end(err error) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.finish(err)
+}
+
+// finish is end for who holds mu.
+func (w *Watch) finish(err error) {
+	if w.ended {
+		return
+	}
+	if errors.Is(err, hub.ErrClosed) {
+		err = w.node.srv.Stopped()
+	}
+	w.ended, w.err = true, watchError(err)
+	w.detach()
+	w.cursor.Close()
+	close(w.batches)
+}
+
+// eventsOf is the Form of a hub.Batch for the readers of watches.
+func eventsOf(b *hub.Batch) any {
+	var out []Event
 	for _, e := range b.Events {
-		out.Events = append(out.Events, Event{
+		out = append(out, Event{
 			Type: eventType(e.Type), Key: e.Key, Value: e.Value, Previous: e.Previous, Revision: e.Revision, Session: e.Session,
 		})
 	}
@@ -214,56 +273,4 @@ func watchError(err error) error {
 	default:
 		return err
 	}
-}
-
-// errFeedClosed is the cause of a feed that its reader closed.
-var errFeedClosed = errors.New("closed by its reader")
-
-// feed is the life of a Watch or an Observer: a goroutine that its reader can end, and that says why it has ended.
-type feed struct {
-	node *Node
-	stop context.CancelCauseFunc
-	done chan struct{}
-
-	mu  sync.Mutex
-	err error
-}
-
-// open begins the feed's life within ctx's.
-func (f *feed) open(ctx context.Context, n *Node) context.Context {
-	f.node = n
-	ctx, f.stop = context.WithCancelCause(ctx)
-	f.done = make(chan struct{})
-	return ctx
-}
-
-// fail records why the feed has ended.
-func (f *feed) fail(err error) {
-	if errors.Is(err, errFeedClosed) {
-		return
-	}
-	if errors.Is(err, hub.ErrClosed) {
-		err = f.node.srv.Stopped()
-	}
-	f.mu.Lock()
-	defer f.mu.Unlock()
-	f.err = watchError(err)
-}
-
-// ended is called by the feed's goroutine when it returns.
-func (f *feed) ended() {
-	f.stop(errFeedClosed)
-	close(f.done)
-}
-
-func (f *feed) error() error {
-	f.mu.Lock()
-	defer f.mu.Unlock()
-	return f.err
-}
-
-// close ends the feed and waits for its goroutine.
-func (f *feed) close() {
-	f.stop(errFeedClosed)
-	<-f.done
 }

@@ -55,6 +55,7 @@ func inWorld(t *testing.T, history int, test func(t *testing.T, w *world)) {
 		)
 		out := w.apply(fsm.OpenSession{TTL: int64(time.Minute)})
 		w.session = out.Opened[0].Session
+		defer w.hub.Close()
 		test(t, w)
 	})
 }
@@ -90,17 +91,43 @@ func (w *world) replace(s *fsm.State) {
 	w.hub.Reset()
 }
 
-func (w *world) watch(opts Options) *Watcher {
+// reader waits for what its cursor returns.
+type reader struct {
+	*Cursor
+	woken chan struct{} // of one
+}
+
+func (w *world) watch(opts Options) *reader {
 	w.t.Helper()
-	watcher, err := w.hub.Watch(opts)
+	r := &reader{woken: make(chan struct{}, 1)}
+	var err error
+	r.Cursor, err = w.hub.Watch(opts, func() {
+		select {
+		case r.woken <- struct{}{}:
+		default:
+		}
+	})
 	if err != nil {
 		w.t.Fatal(err)
 	}
-	return watcher
+	return r
+}
+
+func (r *reader) Next(ctx context.Context) (*Batch, error) {
+	for {
+		if b, err := r.Cursor.Next(); b != nil || err != nil {
+			return b, err
+		}
+		select {
+		case <-r.woken:
+		case <-ctx.Done():
+			return nil, ctx.Err()
+		}
+	}
 }
 
 // next is the next batch with events, as text, or the error.
-func (w *world) next(from *Watcher) string {
+func (w *world) next(from *reader) string {
 	w.t.Helper()
 	ctx, cancel := context.WithTimeout(w.t.Context(), 10*time.Second)
 	defer cancel()
@@ -122,7 +149,7 @@ func (w *world) next(from *Watcher) string {
 	}
 }
 
-func (w *world) expect(from *Watcher, want ...string) {
+func (w *world) expect(from *reader, want ...string) {
 	w.t.Helper()
 	for _, s := range want {
 		if got := w.next(from); got != s {
@@ -279,8 +306,8 @@ func TestG12_HubCloses(t *testing.T) {
 		}
 		observer.Close()
 		observer.Close()
-		if len(w.hub.observers) != 0 {
-			t.Errorf("%d observers are left", len(w.hub.observers))
+		if len(w.hub.observers.of) != 0 {
+			t.Errorf("%d observers are left", len(w.hub.observers.of))
 		}
 	})
 }

@@ -2,11 +2,41 @@ package hub
 
 import (
 	"context"
+	"sync"
 	"time"
 
 	"github.com/coordcell/coord/fsm"
 	"github.com/coordcell/coord/internal/cancel"
 )
+
+// observers are who must be told of a change of a lock, by its name.
+type observers struct {
+	mu sync.Mutex
+	of map[string]map[*Observer]struct{}
+}
+
+func (s *observers) wake(names []string) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if len(s.of) == 0 {
+		return
+	}
+	for _, name := range names {
+		for o := range s.of[name] {
+			o.wake()
+		}
+	}
+}
+
+func (s *observers) wakeAll() {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for _, set := range s.of {
+		for o := range set {
+			o.wake()
+		}
+	}
+}
 
 // Observer follows one lock. One goroutine at a time, but for Close.
 type Observer struct {
@@ -20,12 +50,15 @@ type Observer struct {
 // Observe returns an Observer of the lock name. Close it.
 func (h *Hub) Observe(name string) *Observer {
 	o := &Observer{hub: h, name: name, woken: make(chan struct{}, 1), first: true}
-	h.mu.Lock()
-	defer h.mu.Unlock()
-	set := h.observers[name]
+	h.observers.mu.Lock()
+	defer h.observers.mu.Unlock()
+	if h.observers.of == nil {
+		h.observers.of = make(map[string]map[*Observer]struct{})
+	}
+	set := h.observers.of[name]
 	if set == nil {
 		set = make(map[*Observer]struct{})
-		h.observers[name] = set
+		h.observers.of[name] = set
 	}
 	set[o] = struct{}{}
 	return o
@@ -59,12 +92,13 @@ func (o *Observer) Next(ctx context.Context, changed func(before, after fsm.Lock
 
 // Close ends the Observer.
 func (o *Observer) Close() {
-	o.hub.mu.Lock()
-	defer o.hub.mu.Unlock()
-	set := o.hub.observers[o.name]
+	all := &o.hub.observers
+	all.mu.Lock()
+	defer all.mu.Unlock()
+	set := all.of[o.name]
 	delete(set, o)
 	if len(set) == 0 {
-		delete(o.hub.observers, o.name)
+		delete(all.of, o.name)
 	}
 }
 
