@@ -11,8 +11,9 @@ import (
 
 const (
 	packCommands = 2048      // commands in one entry
-	packBytes    = 512 << 10 // of commands in one entry, but for a single larger one
-	packQueued   = 64 << 20  // bytes that may wait to be packed; beyond it a caller is refused
+	packBytes    = 512 << 10 // of commands in one entry; the first of each lane goes in any case
+	packOpens    = 512       // new sessions in one entry
+	packQueued   = 64 << 20  // bytes that may wait in a lane to be packed; beyond it a caller is refused
 	packInFlight = 2         // entries proposed and not yet committed
 )
 
@@ -22,18 +23,40 @@ var errBusy = errors.New("too many changes wait to be written")
 // packer puts many changes into one log entry. What gathers while earlier entries are being written travels together
 // in the next one, so that throughput is bound by bytes and not by disk syncs, while a lone change leaves at once.
 // Nobody waits here for the outcome: that comes from the state machine.
+//
+// Where more waits than fits, the lanes say who goes first. Within a lane the order is that of submission. Between lanes
+// any order will do, for what waits here has not been answered, and so is concurrent: a change that comes to the log
+// after the end of its session finds it ended, as if it had been sent too late.
 type packer struct {
 	// start has an entry written. It returns when the next one may follow, and calls done when this one has been
 	// applied here, or has failed.
 	start func(entry []byte, done func(error))
 
 	mu     sync.Mutex
-	queue  []proposal
-	bytes  int
+	lanes  [lanes]lane
 	flying map[*pack]struct{}
 	closed bool
-	more   chan struct{} // of one: the queue is not empty
+	more   chan struct{} // of one: a lane is not empty
 }
+
+// lane is a queue of proposals.
+type lane struct {
+	queue []proposal
+	bytes int
+}
+
+// The lanes, those that go first first.
+const (
+	// laneOwn has the leader's own commands: few, and what they end or hand on somebody waits for.
+	laneOwn = iota
+	// laneChanges has the changes of sessions that there are.
+	laneChanges
+	// laneOpens has new sessions. When everybody comes back at once they wait here, a bounded number of them enters with
+	// each entry, and those who are in already hardly notice. The bound keeps places for them as well: changes leave
+	// that many free while somebody waits here.
+	laneOpens
+	lanes
+)
 
 // pack is what travels in one entry.
 type pack struct{ proposals []proposal }
@@ -53,23 +76,32 @@ func newPacker(start func([]byte, func(error))) *packer {
 // submit queues a command. It never waits. After an error neither function of the proposal is called.
 func (p *packer) submit(q proposal) error {
 	q.size = commandSize(q.cmd)
+	l := &p.lanes[laneOf(q.cmd)]
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	if p.closed {
 		return errClosing
 	}
-	if p.bytes+q.size > packQueued {
+	if l.bytes+q.size > packQueued {
 		return errBusy
 	}
-	p.queue = append(p.queue, q)
-	p.bytes += q.size
-	if len(p.queue) == 1 {
-		select {
-		case p.more <- struct{}{}:
-		default:
-		}
+	l.queue = append(l.queue, q)
+	l.bytes += q.size
+	select {
+	case p.more <- struct{}{}:
+	default:
 	}
 	return nil
+}
+
+func laneOf(cmd fsm.Command) int {
+	if open, ok := cmd.(fsm.OpenSession); ok && !open.Internal {
+		return laneOpens
+	}
+	if _, change := keyOf(cmd); change {
+		return laneChanges
+	}
+	return laneOwn
 }
 
 // run proposes until ctx ends. Then everything that is left fails, also what is in flight.
@@ -102,19 +134,33 @@ func (p *packer) run(ctx context.Context) {
 func (p *packer) take() *pack {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	n, bytes := 0, 0
-	for n < len(p.queue) && n < packCommands && (n == 0 || bytes+p.queue[n].size <= packBytes) {
-		bytes += p.queue[n].size
-		n++
-	}
-	if n == 0 {
+	next := &pack{}
+	opens := min(len(p.lanes[laneOpens].queue), packOpens)
+	bytes := p.lanes[laneOwn].moveTo(next, packCommands-opens, 0)
+	bytes = p.lanes[laneChanges].moveTo(next, packCommands-opens, bytes)
+	p.lanes[laneOpens].moveTo(next, len(next.proposals)+opens, bytes)
+	if len(next.proposals) == 0 {
 		return nil
 	}
-	next := &pack{proposals: p.queue[:n:n]}
-	p.queue = p.queue[n:]
-	p.bytes -= bytes
 	p.flying[next] = struct{}{}
 	return next
+}
+
+// moveTo moves proposals to a pack that is to have most of them at most, and has bytes already; it returns how many bytes
+// it has now.
+func (l *lane) moveTo(next *pack, most, bytes int) int {
+	n := 0
+	for ; n < len(l.queue) && len(next.proposals)+n < most; n++ {
+		size := l.queue[n].size
+		if n > 0 && bytes+size > packBytes {
+			break
+		}
+		bytes += size
+		l.bytes -= size
+	}
+	next.proposals = append(next.proposals, l.queue[:n]...)
+	l.queue = l.queue[n:]
+	return bytes
 }
 
 func (p *packer) write(next *pack, landed func()) {
@@ -159,10 +205,12 @@ func (p *packer) finish(done *pack, err error) {
 func (p *packer) abort() {
 	p.mu.Lock()
 	p.closed = true
-	rest, flying := p.queue, p.flying
-	p.queue, p.bytes, p.flying = nil, 0, nil
+	rest, flying := p.lanes, p.flying
+	p.lanes, p.flying = [lanes]lane{}, nil
 	p.mu.Unlock()
-	failAll(rest, errClosing)
+	for _, l := range rest {
+		failAll(l.queue, errClosing)
+	}
 	for f := range flying {
 		failAll(f.proposals, errClosing)
 	}

@@ -180,6 +180,64 @@ func TestEntriesAreBounded(t *testing.T) {
 	})
 }
 
+// With both lanes full every entry has some of each, and what the leader itself has to write goes before both.
+func TestNewSessionsWaitBehindOthersAndAreNotStarved(t *testing.T) {
+	withPress(t, func(t *testing.T, p *press) {
+		for range packInFlight {
+			p.mustPut("first", 1)
+			synctest.Wait()
+		}
+		submit := func(cmd fsm.Command) {
+			if err := p.submit(proposal{cmd: cmd}); err != nil {
+				t.Fatal(err)
+			}
+		}
+		for range 2 * packCommands {
+			submit(fsm.OpenSession{TTL: 1})
+		}
+		for range 2 * packCommands {
+			p.mustPut("k", 1)
+		}
+		p.mustPut("large", 2*packBytes)
+		submit(fsm.Expire{Term: 1, Sessions: []fsm.SessionID{1}})
+		submit(fsm.OpenSession{TTL: 1, Internal: true}) // a node's own is as urgent as the changes it is for
+		for p.sizes(); len(p.flying) > 0; p.sizes() {
+			p.land(nil)
+		}
+		opens, before, large := 0, 0, 0 // before: new sessions in the entries before the last Put
+		for i, entry := range p.entries[packInFlight:] {
+			n := 0
+			for _, cmd := range entry {
+				switch cmd := cmd.(type) {
+				case fsm.OpenSession:
+					if !cmd.Internal {
+						n++
+					}
+				case fsm.Put:
+					before = opens
+					if cmd.Key == "large" {
+						large++
+					}
+				case fsm.Expire:
+					if i > 0 {
+						t.Errorf("an Expire waited for %d entries", i)
+					}
+				}
+			}
+			if n > packOpens {
+				t.Errorf("%d new sessions in an entry", n)
+			}
+			opens += n
+		}
+		if opens != 2*packCommands || large != 1 {
+			t.Errorf("%d new sessions, %d large values", opens, large)
+		}
+		if before < packOpens {
+			t.Errorf("%d new sessions before the last of the changes", before)
+		}
+	})
+}
+
 func TestTooManyWaitingChangesAreRefused(t *testing.T) {
 	withPress(t, func(t *testing.T, p *press) {
 		for range packInFlight {

@@ -131,7 +131,7 @@ func boundMutants() []Mutant {
 		{"bound/requests-of-a-peer", "G12", "a peer may have any number of requests under way",
 			in("internal/calls/inbound.go", "	if len(in.requests) >= in.x.cfg.MaxInFlight+2*maxUrgent {\n", "	if len(in.requests) < 0 {\n"), by("internal/calls", "TestBusyPeer")},
 		{"bound/waiting-changes", "G12", "any number of changes may wait to be written",
-			in(server+"/packer.go", "	if p.bytes+q.size > packQueued {\n", "	if p.bytes < 0 {\n"), by(server, "TestTooManyWaitingChangesAreRefused")},
+			in(server+"/packer.go", "	if l.bytes+q.size > packQueued {\n", "	if l.bytes < 0 {\n"), by(server, "TestTooManyWaitingChangesAreRefused")},
 		{"bound/waits-left-behind", "G12", "who gave up waiting for an answer is remembered for ever",
 			in(replica+"/waiting.go", "		if len(calls) == 1 {\n			delete(w.calls, key)\n			return\n		}\n", "		if len(calls) == 1 {\n			return\n		}\n"), by(replica, "TestApply_TellsInOrder")},
 		{"bound/observers-left-behind", "G12", "an observer that was closed is remembered for ever",
