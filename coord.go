@@ -134,8 +134,8 @@ type cell interface {
 	ID() string
 	Name() string
 	Addr() string
-	Status() server.Status
-	Members() []server.Member
+	Status() caller.Status
+	Members() []caller.Member
 	Transfer(ctx context.Context, to string) error
 
 	Ready(ctx context.Context) error

@@ -18,7 +18,9 @@ import (
 const maxUrgent = 64
 
 // isUrgent says which requests, and their replies, overtake the others that are queued.
-func isUrgent(m wire.Method) bool { return m == wire.MethodKeepAlive || m == wire.MethodTestify }
+func isUrgent(m wire.Method) bool {
+	return m == wire.MethodKeepAlive || m == wire.MethodRenew || m == wire.MethodTestify
+}
 
 // outbound is a connection that this node has dialled: requests leave on it, and replies come back.
 type outbound struct {

@@ -6,6 +6,7 @@ import (
 
 	"github.com/coordcell/coord/fsm"
 	"github.com/coordcell/coord/internal/caller"
+	"github.com/coordcell/coord/internal/wire"
 )
 
 // Caller makes the calls of this process.
@@ -29,7 +30,7 @@ func (s *Server) Propose(ctx context.Context, rt caller.Route, cmd fsm.Command, 
 	if rt.Local {
 		return s.proposeHere(cmd, answers)
 	}
-	return s.proposeThere(ctx, rt.Leader, cmd, answers)
+	return caller.Send(ctx, s.calls, rt.Leader, wire.MethodPropose, cmd, answers)
 }
 
 // proposeHere hands a command to this server's own packer.

@@ -19,7 +19,7 @@ var (
 
 // What a server says to itself and to other servers.
 var (
-	errClosing   = errors.New("the node is closing")
+	errClosing   = caller.ErrClosing
 	errNotLeader = caller.ErrNotLeader
 	errNotSent   = caller.ErrNotSent
 )

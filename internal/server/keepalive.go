@@ -5,6 +5,7 @@ import (
 
 	"github.com/coordcell/coord/fsm"
 	"github.com/coordcell/coord/internal/lease"
+	"github.com/coordcell/coord/internal/wire"
 )
 
 // KeepAlive carries one renewal message of this server to whoever leads. It is the only message an interval, whatever
@@ -13,7 +14,11 @@ func (s *Server) KeepAlive(ctx context.Context, number uint64, ids []fsm.Session
 	rt := s.Route()
 	switch {
 	case rt.Local:
-		return s.renew(ctx, number, ids)
+		answers, err := s.renew(ctx, []wire.RenewGroup{{Number: number, Sessions: ids}})
+		if err != nil {
+			return lease.Reply{}, err
+		}
+		return lease.Reply{Dead: answers[0].Dead, Again: answers[0].Again}, nil
 	case rt.Leader == "":
 		select { // not to be asked again before there is somebody to ask
 		case <-rt.Changed:
@@ -27,46 +32,47 @@ func (s *Server) KeepAlive(ctx context.Context, number uint64, ids []fsm.Session
 	}
 }
 
-// renew answers a renewal message as the leader. Its sessions' deadlines move when it arrives, before anything else;
-// it is acknowledged when a quorum of voters has answered something that was sent after that. Until then another
-// leader may have been elected, who knows nothing of the renewal, and only its being elected later, and giving everybody
-// a full TTL from then on, makes an acknowledgement true.
-func (s *Server) renew(ctx context.Context, number uint64, ids []fsm.SessionID) (lease.Reply, error) {
+// renew answers renewal messages as the leader, all with one wait. Their sessions' deadlines move when they arrive, before
+// anything else; they are acknowledged when a quorum of voters has answered something that was sent after that. Until
+// then another leader may have been elected, who knows nothing of the renewal, and only its being elected later, and
+// giving everybody a full TTL from then on, makes an acknowledgement true.
+func (s *Server) renew(ctx context.Context, groups []wire.RenewGroup) ([]wire.RenewedGroup, error) {
 	term := s.raft.ActiveTerm()
 	if term == 0 {
-		return lease.Reply{}, errNotLeader
+		return nil, errNotLeader
 	}
 	stamp := s.raft.Stamp()
-	var reply lease.Reply
-	for _, id := range ids {
-		if !s.expiry.Renew(id, number) {
-			reply.Again = append(reply.Again, id)
+	refused := make(map[fsm.SessionID]bool)
+	for _, g := range groups {
+		for _, id := range g.Sessions {
+			if !s.expiry.Renew(id, g.Number) {
+				refused[id] = true
+			}
 		}
 	}
 	if err := s.raft.WaitEvidence(ctx, term, stamp, false); err != nil {
-		return lease.Reply{}, err
+		return nil, err
 	}
-	refused := reply.Again
-	reply.Again = nil
-	gone := make(map[fsm.SessionID]bool, len(refused))
-	for _, id := range refused {
-		gone[id] = true
-	}
+	answers := make([]wire.RenewedGroup, len(groups))
 	s.replica.View(func(state *fsm.State) {
-		for _, id := range ids {
-			_, live := state.Session(id)
-			switch {
-			case !live:
-				// The session's end is in the log, or it never was: this leader has applied all that was committed
-				// when the message arrived, and has evidence that nobody else led by then.
-				reply.Dead = append(reply.Dead, id)
-			case gone[id], s.expiry.Expiring(id):
-				reply.Again = append(reply.Again, id)
+		for i, g := range groups {
+			a := &answers[i]
+			a.Number = g.Number
+			for _, id := range g.Sessions {
+				_, live := state.Session(id)
+				switch {
+				case !live:
+					// The session's end is in the log, or it never was: this leader has applied all that was committed
+					// when the message arrived, and has evidence that nobody else led by then.
+					a.Dead = append(a.Dead, id)
+				case refused[id], s.expiry.Expiring(id):
+					a.Again = append(a.Again, id)
+				}
 			}
 		}
 	})
 	if s.raft.ActiveTerm() != term {
-		return lease.Reply{}, errNotLeader
+		return nil, errNotLeader
 	}
-	return reply, nil
+	return answers, nil
 }

@@ -8,6 +8,7 @@ import (
 	"unicode/utf8"
 
 	"github.com/coordcell/coord/fsm"
+	"github.com/coordcell/coord/internal/caller"
 )
 
 // Limits bounds what a call may ask for, and what a cell may hold.
@@ -86,22 +87,7 @@ func (l Limits) Params() fsm.Params {
 }
 
 // LimitError is the error for a change that the cell has refused because of a limit. Its values are the cell's.
-func (s *Server) LimitError(l fsm.Limit) error {
-	p := s.params()
-	name, most := "Sessions", p.Sessions
-	switch l {
-	case fsm.LimitSessions:
-	case fsm.LimitLocks:
-		name, most = "Locks", p.Locks
-	case fsm.LimitKeys:
-		name, most = "Keys", p.Keys
-	case fsm.LimitWaiters:
-		name, most = "Waiters", p.Waiters
-	default:
-		return fmt.Errorf("%w: %d unanswered changes of one session", ErrLimit, fsm.MaxOutstanding)
-	}
-	return fmt.Errorf("%w: the cell has Limits.%s, %d", ErrLimit, name, most)
-}
+func (s *Server) LimitError(l fsm.Limit) error { return caller.LimitError(s.params(), l) }
 
 // CheckName checks the name of a lock, an election or a key.
 func (l Limits) CheckName(what, name string) error {

@@ -4,7 +4,6 @@ import (
 	"cmp"
 	"context"
 	"errors"
-	"fmt"
 	"slices"
 	"sync"
 	"time"
@@ -18,21 +17,9 @@ import (
 	"github.com/coordcell/coord/internal/wire"
 )
 
-// Status is what a server knows of itself and its cell.
-type Status struct {
-	ID, Name, Cell, CellID string
-	Voter, IsLeader        bool
-	Leader                 string
-	Term                   uint64
-	Applied, Committed     uint64
-	Revision               fsm.Revision
-	Counts                 fsm.Counts
-	Evidence               time.Duration
-}
-
 // Status asks nobody.
-func (s *Server) Status() Status {
-	st := Status{ID: s.id, Name: s.name, Cell: s.cfg.Cell, CellID: hexID(s.mux.CellID()), Evidence: s.EvidenceAge()}
+func (s *Server) Status() caller.Status {
+	st := caller.Status{ID: s.id, Name: s.name, Cell: s.cfg.Cell, CellID: hexID(s.mux.CellID()), Evidence: s.EvidenceAge()}
 	st.Leader, st.Term = s.raft.Leader()
 	st.IsLeader = s.raft.ActiveTerm() != 0
 	st.Applied, _ = s.raft.Applied()
@@ -43,16 +30,8 @@ func (s *Server) Status() Status {
 	return st
 }
 
-// Member is a server of the cell as this one sees it.
-type Member struct {
-	ID, Name, Addr string
-	Voter, Leader  bool
-	Alive          bool
-	LastContact    time.Duration
-}
-
 // Members lists the servers of the configuration, ordered by id.
-func (s *Server) Members() []Member {
+func (s *Server) Members() []caller.Member {
 	servers, _ := s.raft.Configuration()
 	leader, _ := s.raft.Leader()
 	known := make(map[string]fsm.Member)
@@ -67,9 +46,9 @@ func (s *Server) Members() []Member {
 		}
 	}
 	contact := s.contacts(leader)
-	var out []Member
+	var out []caller.Member
 	for _, srv := range servers {
-		m := Member{ID: srv.ID, Name: known[srv.ID].Name, Addr: known[srv.ID].Addr, Voter: srv.Voter, Leader: srv.ID == leader}
+		m := caller.Member{ID: srv.ID, Name: known[srv.ID].Name, Addr: known[srv.ID].Addr, Voter: srv.Voter, Leader: srv.ID == leader}
 		if addr, ok := s.gossip.Lookup(srv.ID); ok {
 			m.Addr = addr
 		}
@@ -84,7 +63,7 @@ func (s *Server) Members() []Member {
 		}
 		out = append(out, m)
 	}
-	slices.SortFunc(out, func(a, b Member) int { return cmp.Compare(a.ID, b.ID) })
+	slices.SortFunc(out, func(a, b caller.Member) int { return cmp.Compare(a.ID, b.ID) })
 	return out
 }
 
@@ -126,7 +105,7 @@ func (s *Server) Transfer(ctx context.Context, to string) error {
 
 // tryTransfer asks the leader once. It reports whether that settles it.
 func (s *Server) tryTransfer(ctx context.Context, rt caller.Route, to string) (settled bool, err error) {
-	id, err := s.voterNamed(to)
+	id, err := caller.VoterNamed(s.Members(), to)
 	switch {
 	case err != nil:
 		return true, err
@@ -137,36 +116,8 @@ func (s *Server) tryTransfer(ctx context.Context, rt caller.Route, to string) (s
 	default:
 		_, err = s.calls.Call(ctx, rt.Leader, wire.MethodTransfer, wire.Transfer{To: id}.Append(nil))
 	}
-	again := errors.Is(left(err), errNotSent) || errors.Is(err, calls.ErrNoReply) || errors.Is(err, raftnode.ErrNotActive)
+	again := errors.Is(caller.Unsent(err), errNotSent) || errors.Is(err, calls.ErrNoReply) || errors.Is(err, raftnode.ErrNotActive)
 	return !again, err
-}
-
-func (s *Server) voterNamed(to string) (id string, err error) {
-	var found []string
-	voters := 0
-	for _, m := range s.Members() {
-		switch {
-		case !m.Voter:
-			continue
-		case m.ID == to:
-			return m.ID, nil
-		case m.Name == to:
-			found = append(found, m.ID)
-		}
-		voters++
-	}
-	switch {
-	case to == "" && voters > 1:
-		return "", nil
-	case to == "":
-		return "", fmt.Errorf("%w: there is no other voter", ErrInvalid)
-	case len(found) == 1:
-		return found[0], nil
-	case len(found) == 0:
-		return "", fmt.Errorf("%w: no voter has this id or name", ErrInvalid)
-	default:
-		return "", fmt.Errorf("%w: %d voters have this name: say the id", ErrInvalid, len(found))
-	}
 }
 
 // learnMembers is called on the FSM goroutine when the members in the state have changed.

@@ -2,10 +2,10 @@ package server
 
 import (
 	"context"
-	"errors"
 	"sync"
 
 	"github.com/coordcell/coord/fsm"
+	"github.com/coordcell/coord/internal/caller"
 	"github.com/coordcell/coord/internal/wire"
 )
 
@@ -18,7 +18,7 @@ const (
 )
 
 // errBusy refuses a change because too many wait already.
-var errBusy = errors.New("too many changes wait to be written")
+var errBusy = caller.ErrBusy
 
 // packer puts many changes into one log entry. What gathers while earlier entries are being written travels together
 // in the next one, so that throughput is bound by bytes and not by disk syncs, while a lone change leaves at once.

@@ -8,14 +8,13 @@ import (
 	"sync"
 
 	"github.com/coordcell/coord/fsm"
-	"github.com/coordcell/coord/internal/caller"
 	"github.com/coordcell/coord/internal/calls"
 	"github.com/coordcell/coord/internal/lease"
 	"github.com/coordcell/coord/internal/replica"
 	"github.com/coordcell/coord/internal/wire"
 )
 
-// serve answers the calls of other servers. It runs on the connection's reader and must not block.
+// serve answers the calls of other nodes. It runs on the connection's reader and must not block.
 func (s *Server) serve(ctx context.Context, req *calls.Request) {
 	if s.stop.Err() != nil {
 		req.Fail(errClosing)
@@ -34,6 +33,16 @@ func (s *Server) serve(ctx context.Context, req *calls.Request) {
 		s.serveTransfer(ctx, req)
 	case wire.MethodTestify:
 		s.serveTestify(ctx, req)
+	case wire.MethodRelay:
+		s.serveRelay(ctx, req)
+	case wire.MethodRenew:
+		s.serveRenew(ctx, req)
+	case wire.MethodRead:
+		s.serveRead(ctx, req)
+	case wire.MethodReadRest:
+		s.serveReadRest(req)
+	case wire.MethodAbout:
+		s.serveAbout(ctx, req)
 	case wire.MethodQuery, wire.MethodAdopt, wire.MethodForm, wire.MethodJoin:
 		s.serveForming(ctx, req)
 	default:
@@ -241,64 +250,6 @@ func keyOf(cmd fsm.Command) (replica.Key, bool) {
 	return replica.Key{Session: c.Session, Seq: c.Seq}, true
 }
 
-// proposeThere sends a command to the leader. Its answer may come at once or hours later.
-func (s *Server) proposeThere(ctx context.Context, leader string, cmd fsm.Command, answers chan<- caller.Answer) (forget func()) {
-	payload, err := wire.Propose{Commands: []fsm.Command{cmd}}.Append(nil)
-	if err != nil {
-		answers <- caller.Answer{Err: &caller.RefusedError{Err: err}}
-		return func() {}
-	}
-	answered := false // touched by the connection's reader only
-	give := func(a caller.Answer) {
-		if !answered {
-			answered = true
-			answers <- a
-		}
-	}
-	cancel, err := s.calls.Stream(ctx, leader, wire.MethodPropose, payload, func(reply []byte, err error) {
-		if err != nil {
-			give(caller.Answer{Err: left(err)})
-			return
-		}
-		m, err := wire.DecodeProposeReply(reply)
-		switch {
-		case err != nil:
-			give(caller.Answer{Err: err})
-		case len(m.Replies) > 0:
-			give(caller.Answer{Result: m.Replies[0].Result})
-		case len(m.Refused) > 0:
-			give(caller.Answer{Err: refusal(m.Refused[0].Reason)})
-		}
-	})
-	if errors.Is(err, calls.ErrTooLarge) {
-		err = &caller.RefusedError{Err: fmt.Errorf("%w: %w", ErrTooLarge, err)}
-	}
-	if err != nil {
-		answers <- caller.Answer{Err: left(err)}
-		return func() {}
-	}
-	return cancel
-}
-
-// left marks the errors of a call that has certainly done nothing. One whose answer was too large has done something.
-func left(err error) error {
-	var notLeader *calls.NotLeaderError
-	switch {
-	case errors.Is(err, calls.ErrNotSent), errors.Is(err, calls.ErrBusy), errors.Is(err, calls.ErrUnknownMethod), errors.As(err, &notLeader):
-		return fmt.Errorf("%w: %w", errNotSent, err)
-	default:
-		return err
-	}
-}
-
-// refusal is the error of a change that the leader has refused for the reason given.
-func refusal(reason string) error {
-	if reason == errBusy.Error() || reason == errClosing.Error() {
-		return fmt.Errorf("%w: %s", errNotSent, reason)
-	}
-	return &caller.RefusedError{Err: fmt.Errorf("%w: the leader refused it: %s", ErrInvalid, reason)}
-}
-
 func (s *Server) serveReadIndex(ctx context.Context, req *calls.Request) {
 	s.later(req, func() ([]byte, error) {
 		term := s.raft.ActiveTerm()
@@ -323,8 +274,11 @@ func (s *Server) serveKeepAlive(ctx context.Context, req *calls.Request) {
 		return
 	}
 	s.later(req, func() ([]byte, error) {
-		reply, err := s.renew(ctx, m.Number, m.Sessions)
-		return wire.KeepAliveAnswer{Number: m.Number, Dead: reply.Dead, Again: reply.Again}.Append(nil), err
+		answers, err := s.renew(ctx, []wire.RenewGroup{{Number: m.Number, Sessions: m.Sessions}})
+		if err != nil {
+			return nil, err
+		}
+		return wire.KeepAliveAnswer{Number: m.Number, Dead: answers[0].Dead, Again: answers[0].Again}.Append(nil), nil
 	})
 }
 

@@ -44,6 +44,10 @@ type Config struct {
 	LeaderChanged func(leader string, term uint64)
 }
 
+// maxInFlight bounds the requests under way on one connection: a server waits at the leader for all that its clients'
+// queued locks wait for.
+const maxInFlight = 1 << 20
+
 // Pace is a Network that also decides how often a server does what it does seldom: with 0 as often as in production. It
 // is for tests and trials, which must see in minutes what else takes hours.
 type Pace interface {
@@ -86,6 +90,10 @@ type Server struct {
 	processes *processes
 	rounds    rounds
 	guests    guests
+	relays    relays
+	renewals  *renewals
+	remnants  remnants
+	abouts    abouts
 	lead      *leadership
 	settling  settling
 	forming   *forming.Forming
@@ -110,7 +118,7 @@ type Server struct {
 func Start(ctx context.Context, cfg Config) (*Server, error) {
 	s := &Server{
 		cfg: cfg, log: cfg.Logger, trip: failstop.New(), done: make(chan struct{}),
-		lead: newLeadership(), learn: make(chan struct{}, 1), opened: make(chan struct{}),
+		lead: newLeadership(), renewals: newRenewals(), learn: make(chan struct{}, 1), opened: make(chan struct{}),
 		leaving: make(chan struct{}, 1), processes: newProcesses(),
 	}
 	s.stop, s.halt = context.WithCancel(context.Background())
@@ -193,7 +201,7 @@ func (s *Server) open(ctx context.Context) error {
 	}
 	s.calls = calls.New(calls.Config{
 		Mux: s.mux, Directory: s.gossip, Handler: s.serve, Switch: s.trip,
-		Logger: s.log, Timeout: s.cfg.ElectionTimeout,
+		Logger: s.log, Timeout: s.cfg.ElectionTimeout, MaxInFlight: maxInFlight,
 	})
 	s.ports.pumps.Go(s.calls.Serve)
 	close(s.opened)
@@ -228,6 +236,7 @@ func (s *Server) run() {
 	s.Go(s.caller.Run)
 	s.Go(s.followLeader)
 	s.Go(s.watchLeader)
+	s.Go(s.followCell)
 	s.Go(s.catchUp)
 	s.Go(s.watchEvidence)
 	s.Go(s.watch)

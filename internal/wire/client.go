@@ -1,18 +1,100 @@
 package wire
 
 import (
+	"math"
 	"time"
 
 	"github.com/coordcell/coord/fsm"
 )
 
+// The messages between a client node and the server that it is attached to, and what a server passes on to the leader
+// for its clients. A MethodRelay is a Propose that any server takes: one that does not lead hands it to the leader. Its
+// answers are those of a Propose.
+
+// Renew renews sessions of several nodes. Each group is one message of one node, numbered by that node.
+type Renew struct {
+	Gathered bool // by a server, of the messages of its clients: only the leader may answer
+	Groups   []RenewGroup
+}
+
+// RenewGroup is the sessions that one message of a node renews. Number rises with each message that the node sends.
+type RenewGroup struct {
+	Number   uint64
+	Sessions []fsm.SessionID
+}
+
+// Append appends the message to dst.
+func (m Renew) Append(dst []byte) []byte {
+	e := NewEncoder(dst)
+	e.Open(1, 2)
+	e.Bool(m.Gathered)
+	e.Array(len(m.Groups))
+	for _, g := range m.Groups {
+		e.Array(2)
+		e.Uint(g.Number)
+		encodeUints(e, g.Sessions)
+	}
+	return e.Finish()
+}
+
+// DecodeRenew reads a Renew.
+func DecodeRenew(data []byte) (Renew, error) {
+	return decodeMessage(data, func(d *Decoder) Renew {
+		const minGroup = 3
+		d.Open(2)
+		return Renew{d.Bool(), decodeList(d, minGroup, func(d *Decoder) RenewGroup {
+			d.tuple(2)
+			return RenewGroup{Number: d.Uint(), Sessions: decodeList(d, 1, decodeUint[fsm.SessionID])}
+		})}
+	})
+}
+
+// RenewAnswer answers the groups of a Renew, in their order.
+type RenewAnswer struct{ Groups []RenewedGroup }
+
+// RenewedGroup acknowledges the sessions of the group of that Number, except those in Dead, which have ended, and those
+// in Again, of which nothing is said yet.
+type RenewedGroup struct {
+	Number      uint64
+	Dead, Again []fsm.SessionID
+}
+
+// Append appends the message to dst.
+func (m RenewAnswer) Append(dst []byte) []byte {
+	e := NewEncoder(dst)
+	e.Open(1, 1)
+	e.Array(len(m.Groups))
+	for _, g := range m.Groups {
+		e.Array(3)
+		e.Uint(g.Number)
+		encodeUints(e, g.Dead)
+		encodeUints(e, g.Again)
+	}
+	return e.Finish()
+}
+
+// DecodeRenewAnswer reads a RenewAnswer.
+func DecodeRenewAnswer(data []byte) (RenewAnswer, error) {
+	return decodeMessage(data, func(d *Decoder) RenewAnswer {
+		const minGroup = 4
+		d.Open(1)
+		return RenewAnswer{decodeList(d, minGroup, func(d *Decoder) RenewedGroup {
+			d.tuple(3)
+			return RenewedGroup{
+				Number: d.Uint(), Dead: decodeList(d, 1, decodeUint[fsm.SessionID]), Again: decodeList(d, 1, decodeUint[fsm.SessionID]),
+			}
+		})}
+	})
+}
+
 // ReadKind says what a Read asks for. Each number is for ever.
 type ReadKind uint8
 
 const (
-	ReadKey  ReadKind = 1 // one key
-	ReadList ReadKind = 2 // the keys that begin with a prefix
-	ReadLock ReadKind = 3 // who holds a lock and who waits for it
+	ReadKey      ReadKind = 1 // one key
+	ReadList     ReadKind = 2 // the keys that begin with a prefix
+	ReadLock     ReadKind = 3 // who holds a lock and who waits for it
+	ReadRevision ReadKind = 4 // how far the state has come, and nothing else
 )
 
 // Read asks a server for a part of the state.
@@ -20,16 +102,205 @@ type Read struct {
 	Kind  ReadKind
 	Name  string // the key, the prefix or the lock
 	After string // of a list: only what comes after this key
-	Limit int    // of a list: at most so many keys
+	Limit int    // of a list: at most so many keys; 0: all
 	Stale bool   // as the server has it, however old that is
 }
 
-// ReadAnswer is what a Read has found.
+// Append appends the message to dst.
+func (m Read) Append(dst []byte) []byte {
+	e := NewEncoder(dst)
+	e.Open(1, 5)
+	e.Uint(uint64(m.Kind))
+	e.String(m.Name)
+	e.String(m.After)
+	e.Uint(uint64(m.Limit))
+	e.Bool(m.Stale)
+	return e.Finish()
+}
+
+// DecodeRead reads a Read.
+func DecodeRead(data []byte) (Read, error) {
+	return decodeMessage(data, func(d *Decoder) Read {
+		d.Open(5)
+		return Read{
+			Kind: ReadKind(d.Small(math.MaxUint8)), Name: d.String(), After: d.String(), Limit: int(d.Small(math.MaxInt32)), Stale: d.Bool(),
+		}
+	})
+}
+
+// ReadAnswer is what a Read has found, or a part of that.
 type ReadAnswer struct {
+	Rest     uint64 // what to ask a ReadRest for; 0: this is all, or the last part
 	Revision fsm.Revision
 	Keys     []fsm.KeyValue // sorted; of ReadKey one at most
 	More     bool           // there are others behind the last key
 	Lock     fsm.LockView
 	Held     []time.Duration // by each holder, as long as the server has seen it
 	Waited   []time.Duration // by each waiter, the same
+}
+
+// Append appends the message to dst.
+func (m ReadAnswer) Append(dst []byte) []byte {
+	e := NewEncoder(dst)
+	e.Open(1, 8)
+	e.Uint(m.Rest)
+	e.Uint(uint64(m.Revision))
+	e.Array(len(m.Keys))
+	for _, kv := range m.Keys {
+		encodeKeyValue(e, kv)
+	}
+	e.Bool(m.More)
+	e.Bool(m.Lock.Freeing)
+	e.Array(len(m.Lock.Holders))
+	for i, h := range m.Lock.Holders {
+		e.Array(5)
+		e.Uint(uint64(h.Session))
+		e.String(h.Label)
+		e.Uint(uint64(h.Token))
+		e.Bytes(h.Data)
+		e.Int(int64(m.Held[i]))
+	}
+	e.Array(len(m.Lock.Queue))
+	for i, w := range m.Lock.Queue {
+		e.Array(5)
+		e.Uint(uint64(w.Session))
+		e.String(w.Label)
+		e.Uint(w.Seq)
+		e.Uint(uint64(w.Queued))
+		e.Int(int64(m.Waited[i]))
+	}
+	e.Array(0) // for what locks have besides, one day
+	return e.Finish()
+}
+
+// DecodeReadAnswer reads a ReadAnswer.
+func DecodeReadAnswer(data []byte) (ReadAnswer, error) {
+	return decodeMessage(data, func(d *Decoder) (m ReadAnswer) {
+		const minKeyValue, minHolder, minWaiter = 7, 7, 6
+		d.Open(8)
+		m.Rest, m.Revision = d.Uint(), fsm.Revision(d.Uint())
+		m.Keys = decodeList(d, minKeyValue, decodeKeyValue)
+		m.More, m.Lock.Freeing = d.Bool(), d.Bool()
+		m.Lock.Holders = decodeList(d, minHolder, func(d *Decoder) fsm.Holder {
+			d.tuple(5)
+			h := fsm.Holder{Session: fsm.SessionID(d.Uint()), Label: d.String(), Token: fsm.Revision(d.Uint()), Data: d.Bytes()}
+			m.Held = append(m.Held, time.Duration(d.Int()))
+			return h
+		})
+		m.Lock.Queue = decodeList(d, minWaiter, func(d *Decoder) fsm.Waiter {
+			d.tuple(5)
+			w := fsm.Waiter{Session: fsm.SessionID(d.Uint()), Label: d.String(), Seq: d.Uint(), Queued: fsm.Revision(d.Uint())}
+			m.Waited = append(m.Waited, time.Duration(d.Int()))
+			return w
+		})
+		d.tuple(0)
+		return m
+	})
+}
+
+// ReadRest asks for the next part of what a Read has found.
+type ReadRest struct{ Rest uint64 }
+
+// Append appends the message to dst.
+func (m ReadRest) Append(dst []byte) []byte {
+	e := NewEncoder(dst)
+	e.Open(1, 1)
+	e.Uint(m.Rest)
+	return e.Finish()
+}
+
+// DecodeReadRest reads a ReadRest.
+func DecodeReadRest(data []byte) (ReadRest, error) {
+	return decodeMessage(data, func(d *Decoder) ReadRest {
+		d.Open(1)
+		return ReadRest{Rest: d.Uint()}
+	})
+}
+
+// About asks a server what it knows of its cell: at once, or if Known is the Version of its last answer when that is
+// no longer so.
+type About struct{ Known uint64 }
+
+// Append appends the message to dst.
+func (m About) Append(dst []byte) []byte {
+	e := NewEncoder(dst)
+	e.Open(1, 1)
+	e.Uint(m.Known)
+	return e.Finish()
+}
+
+// DecodeAbout reads an About.
+func DecodeAbout(data []byte) (About, error) {
+	return decodeMessage(data, func(d *Decoder) About {
+		d.Open(1)
+		return About{Known: d.Uint()}
+	})
+}
+
+// AboutAnswer is what a server knows of its cell. Version is another one when Leader, Term or Servers are.
+type AboutAnswer struct {
+	Version            uint64
+	Leader             string // its id; "": nobody is known to lead
+	Term               uint64
+	Applied, Committed uint64
+	Revision           fsm.Revision
+	Counts             fsm.Counts
+	Params             fsm.Params
+	Evidence           time.Duration // age of the server's last proof of a leader
+	Servers            []AboutServer
+}
+
+// AboutServer is a server as another one sees it.
+type AboutServer struct {
+	ID, Name, Addr, Zone string
+	Voter, Alive         bool
+}
+
+// Append appends the message to dst.
+func (m AboutAnswer) Append(dst []byte) []byte {
+	e := NewEncoder(dst)
+	e.Open(1, 10)
+	e.Uint(m.Version)
+	e.String(m.Leader)
+	e.Uint(m.Term)
+	e.Uint(m.Applied)
+	e.Uint(m.Committed)
+	e.Uint(uint64(m.Revision))
+	encodeUints(e, []uint64{uint64(m.Counts.Sessions), uint64(m.Counts.Locks), uint64(m.Counts.Keys), uint64(m.Counts.Waiting)})
+	encodeUints(e, []uint64{uint64(m.Params.Sessions), uint64(m.Params.Locks), uint64(m.Params.Keys), uint64(m.Params.Waiters)})
+	e.Int(int64(m.Evidence))
+	e.Array(len(m.Servers))
+	for _, s := range m.Servers {
+		e.Array(6)
+		e.String(s.ID)
+		e.String(s.Name)
+		e.String(s.Addr)
+		e.String(s.Zone)
+		e.Bool(s.Voter)
+		e.Bool(s.Alive)
+	}
+	return e.Finish()
+}
+
+// DecodeAboutAnswer reads an AboutAnswer. Of Params only the counts that calls can meet travel.
+func DecodeAboutAnswer(data []byte) (AboutAnswer, error) {
+	return decodeMessage(data, func(d *Decoder) (m AboutAnswer) {
+		const minServer = 7
+		count := func() int { return int(d.Small(math.MaxInt32)) }
+		d.Open(10)
+		m.Version, m.Leader, m.Term, m.Applied, m.Committed = d.Uint(), d.String(), d.Uint(), d.Uint(), d.Uint()
+		m.Revision = fsm.Revision(d.Uint())
+		d.tuple(4)
+		m.Counts = fsm.Counts{Sessions: count(), Locks: count(), Keys: count(), Waiting: count()}
+		d.tuple(4)
+		m.Params = fsm.Params{Sessions: count(), Locks: count(), Keys: count(), Waiters: count()}
+		m.Evidence = time.Duration(d.Int())
+		m.Servers = decodeList(d, minServer, func(d *Decoder) AboutServer {
+			d.tuple(6)
+			return AboutServer{
+				ID: d.String(), Name: d.String(), Addr: d.String(), Zone: d.String(), Voter: d.Bool(), Alive: d.Bool(),
+			}
+		})
+		return m
+	})
 }

@@ -17,6 +17,12 @@ const (
 	MethodForm      Method = 8 // forming a cell: all have agreed, begin
 	MethodJoin      Method = 9
 	MethodTestify   Method = 10
+	MethodRelay     Method = 11 // a Propose for whoever leads
+	MethodRenew     Method = 12
+	MethodRead      Method = 13
+	MethodReadRest  Method = 14
+	MethodAbout     Method = 15
+	MethodPoll      Method = 16
 )
 
 // Propose asks the leader to put commands into the log, in this order. Each is answered on its own, as its result
