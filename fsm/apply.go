@@ -41,6 +41,12 @@ func (st *step) apply(c Command) {
 		st.withdraw(c)
 	case SetData:
 		st.setData(c)
+	case HandOver:
+		st.handOver(c)
+	case Revoke:
+		st.revoke(c)
+	case RevokeSession:
+		st.revokeSession(c)
 	case Put:
 		st.put(c)
 	case Delete:
@@ -55,6 +61,14 @@ func (st *step) apply(c Command) {
 		st.endHold(c)
 	case Expire:
 		st.expire(c)
+	case ExpireGrants:
+		st.expireGrants(c)
+	case EndDelay:
+		st.endDelay(c)
+	case FinishRevoke:
+		st.finishRevoke(c)
+	case SetFormat:
+		st.setFormat(c)
 	case Reap:
 		st.reap(st.params.ReapStep)
 	case Check:

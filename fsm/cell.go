@@ -54,6 +54,12 @@ func (st *step) endHold(c EndHold) {
 	}
 }
 
+func (st *step) setFormat(c SetFormat) {
+	if c.Format > st.Format() {
+		st.format, st.out.Format = c.Format, true
+	}
+}
+
 func (st *step) setMember(m Member) {
 	if old, _ := st.members.Get(m.ID); m.ID == "" || old == m {
 		return

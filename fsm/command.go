@@ -19,6 +19,15 @@ const MaxOutstanding = 4096
 // state until it is acknowledged, and travels in one message.
 const MaxTxnResult = 2 << 20
 
+// MaxNames is the most names that one Lock may ask for.
+const MaxNames = 64
+
+// MaxHolding is the most grants that one Lock may say its caller holds.
+const MaxHolding = 64
+
+// MaxSlots is the most holders that a lock may have at a time by its Slots.
+const MaxSlots = 1 << 16
+
 // Command is one step of the state machine: one of the concrete types of this file, always by value.
 // The log carries commands in batches; see State.Apply.
 type Command interface{ command() }
@@ -44,16 +53,33 @@ type OpenSession struct {
 // CloseSession ends a session at its own wish. What it held is handed on as by Expire.
 type CloseSession struct{ Change }
 
-// Lock asks for the exclusive lock Name: granted at once if it is free and nobody waits, queued if not.
-// With Try it is never queued; its result is Locked then.
+// Lock asks for the lock Name, for itself alone unless Terms say otherwise: granted at once if nothing is in its way
+// and nobody waits, queued if not. With Try it is never queued; its result is Locked then.
 type Lock struct {
 	Change
-	Name string
-	Data []byte
-	Try  bool
+	Name  string
+	Data  []byte
+	Try   bool
+	Terms *Terms // nil: the zero value
 }
 
-// Unlock frees the grant (Name, Token) of the session, and no other.
+// Terms are what a Lock asks for beyond one name for itself alone. They are not written to once proposed.
+type Terms struct {
+	More    []string  // names beside Name, which are granted with it or not at all; at most MaxNames-1, all distinct
+	Shared  bool      // among readers
+	Slots   int       // 1 … MaxSlots: as one of so many; 0: not. Not together with Shared
+	TTL     int64     // nanoseconds; the grant's own lease, at most the session's TTL; 0: none
+	Delay   int64     // nanoseconds for which nobody gets what is lost; 0: none
+	Holding []GrantID // what the caller holds meanwhile, as far as it says; at most MaxHolding
+}
+
+// GrantID names a grant: its token, and any of its names.
+type GrantID struct {
+	Name  string
+	Token Revision
+}
+
+// Unlock frees the grant (Name, Token) of the session with all its names, and no other.
 type Unlock struct {
 	Change
 	Name  string
@@ -75,6 +101,32 @@ type SetData struct {
 	Name  string
 	Token Revision
 	Data  []byte
+}
+
+// HandOver gives the exclusive grant (Name, Token) of the session to the session To, which has to wait for that
+// name, and that name alone, in the queue: its place moves to the front. If it does not, nothing is changed.
+type HandOver struct {
+	Change
+	Name  string
+	Token Revision
+	To    SessionID
+}
+
+// Revoke marks the grant (Name, Token), whosever it is, to be taken from its holder: FinishRevoke does that. With
+// Force it is taken, and handed on, at once.
+type Revoke struct {
+	Change
+	Name  string
+	Token Revision
+	Force bool
+}
+
+// RevokeSession marks the session Target, which is granted nothing more, to be ended by a FinishRevoke. With Force it
+// ends at once.
+type RevokeSession struct {
+	Change
+	Target SessionID
+	Force  bool
 }
 
 // Precondition says what must hold of a key for a write to be made. The zero value demands nothing.
@@ -169,6 +221,31 @@ type Expire struct {
 	Sessions []SessionID
 }
 
+// ExpireGrants ends grants whose own lease has run out. Those without a TTL are left alone. Like Expire it is ignored
+// unless it is applied in Term.
+type ExpireGrants struct {
+	Term   uint64
+	Grants []GrantID
+}
+
+// EndDelay ends the time in which nobody gets what was lost. Like Expire it is ignored unless it is applied in Term.
+type EndDelay struct {
+	Term   uint64
+	Losses []GrantID // each by the very name that is kept back
+}
+
+// FinishRevoke takes grants from their holders and ends sessions, as far as they are marked. Like Expire it is ignored
+// unless it is applied in Term.
+type FinishRevoke struct {
+	Term     uint64
+	Grants   []GrantID
+	Sessions []SessionID
+}
+
+// SetFormat raises the newest format of commands that may be proposed in this cell from now on. Whoever proposes it
+// knows that every server of the cell reads that format.
+type SetFormat struct{ Format uint16 }
+
 // Reap hands on what ended sessions held: at most Params.ReapStep things, lowest session first.
 type Reap struct{}
 
@@ -199,20 +276,27 @@ type Params struct {
 	ReapStep      int // things of ended sessions handed on in one command; default 1,000
 }
 
-func (OpenSession) command()  {}
-func (CloseSession) command() {}
-func (Lock) command()         {}
-func (Unlock) command()       {}
-func (Withdraw) command()     {}
-func (SetData) command()      {}
-func (Put) command()          {}
-func (Delete) command()       {}
-func (Txn) command()          {}
-func (TermStart) command()    {}
-func (Generation) command()   {}
-func (EndHold) command()      {}
-func (Expire) command()       {}
-func (Reap) command()         {}
-func (Check) command()        {}
-func (SetMember) command()    {}
-func (RemoveMember) command() {}
+func (OpenSession) command()   {}
+func (CloseSession) command()  {}
+func (Lock) command()          {}
+func (Unlock) command()        {}
+func (Withdraw) command()      {}
+func (SetData) command()       {}
+func (HandOver) command()      {}
+func (Revoke) command()        {}
+func (RevokeSession) command() {}
+func (Put) command()           {}
+func (Delete) command()        {}
+func (Txn) command()           {}
+func (TermStart) command()     {}
+func (Generation) command()    {}
+func (EndHold) command()       {}
+func (Expire) command()        {}
+func (ExpireGrants) command()  {}
+func (EndDelay) command()      {}
+func (FinishRevoke) command()  {}
+func (SetFormat) command()     {}
+func (Reap) command()          {}
+func (Check) command()         {}
+func (SetMember) command()     {}
+func (RemoveMember) command()  {}

@@ -109,13 +109,13 @@ func (g *generator) command(s *State) Command {
 	if s.Counts().Sessions == 0 && !g.chance(4) {
 		return g.open()
 	}
-	switch g.choose(24) {
+	switch g.choose(27) {
 	case 0:
 		return g.open()
 	case 1:
 		return g.withdrawQueued(s, name)
 	case 2, 3, 4, 5, 6, 7:
-		return Lock{Change: g.change(s), Name: name, Data: g.value(), Try: g.chance(5)}
+		return g.lock(s, name)
 	case 8, 9, 10, 11:
 		for range 3 { // a name that is held, if there is one
 			if len(s.Lookup(name).Holders) > 0 {
@@ -146,6 +146,8 @@ func (g *generator) command(s *State) Command {
 		return CloseSession{g.change(s)}
 	case 22:
 		return EndHold{Term: g.otherTerm()}
+	case 23, 24, 25:
+		return g.decision(s, name)
 	default:
 		return g.odd(s)
 	}

@@ -3,37 +3,79 @@ package fsm
 import (
 	"fmt"
 	"math/rand/v2"
+	"slices"
 	"testing"
 )
 
 // TestG1_OneHolder and the two after it watch random runs from outside: they know nothing but the outputs.
 func TestG1_OneHolder(t *testing.T) {
-	holder := map[string]Revision{}
+	var holders heldNames
 	randomRun(t, 3, func(t *testing.T, s *State, out Output) {
-		// Each release is of the grant that was held, and each grant of a name that was free. Within an entry
-		// the revisions say what came first.
+		// Each release is of a grant that was held, and each grant of names that those who hold them do not keep from it.
+		// Within an entry the revisions say what came first.
 		grants, releases := out.Grants, out.Releases
 		for len(grants)+len(releases) > 0 {
-			if len(releases) > 0 && (len(grants) == 0 || holder[grants[0].Name] != 0) {
-				r := releases[0]
-				if holder[r.Name] != r.Token {
-					t.Fatalf("released %s under %d, held under %d", r.Name, r.Token, holder[r.Name])
-				}
-				delete(holder, r.Name)
-				releases = releases[1:]
+			if len(grants) > 0 && holders.admit(grants[0]) {
+				holders = append(holders, grants[0])
+				grants = grants[1:]
 				continue
 			}
-			g := grants[0]
-			if holder[g.Name] != 0 {
-				t.Fatalf("granted %s under %d while held under %d", g.Name, g.Token, holder[g.Name])
+			if len(releases) == 0 {
+				t.Fatalf("granted %+v while %+v are held", grants[0], holders)
 			}
-			holder[g.Name] = g.Token
-			grants = grants[1:]
+			r := releases[0]
+			i := slices.IndexFunc(holders, func(g GrantEvent) bool { return g.Token == r.Token })
+			if i < 0 || holders[i].Name != r.Name || holders[i].Session != r.Session {
+				t.Fatalf("released %+v, held are %+v", r, holders)
+			}
+			holders = slices.Delete(holders, i, i+1)
+			releases = releases[1:]
 		}
-		if len(holder) != s.Counts().Locks {
-			t.Fatalf("%d held, %d counted", len(holder), s.Counts().Locks)
+		names := map[string]bool{}
+		for _, g := range holders {
+			for _, name := range namesOf(g) {
+				names[name] = true
+			}
 		}
-	}, func() { clear(holder) })
+		for l := range s.Delays() {
+			names[l.Name] = true
+		}
+		if len(names) != s.Counts().Locks {
+			t.Fatalf("%d names are held, %d counted", len(names), s.Counts().Locks)
+		}
+	}, func() { holders = nil })
+}
+
+// heldNames are grants that are held.
+type heldNames []GrantEvent
+
+func namesOf(g GrantEvent) []string {
+	if g.Names == nil {
+		return []string{g.Name}
+	}
+	return g.Names
+}
+
+// admit reports whether a grant may be held beside the others: of each of its names either all are readers, or all are
+// in slots, no two in the same one where it can be seen, and no more than there are.
+func (h heldNames) admit(g GrantEvent) bool {
+	for _, name := range namesOf(g) {
+		n := 0
+		for _, other := range h {
+			if !slices.Contains(namesOf(other), name) {
+				continue
+			}
+			n++
+			both := g.Shared && other.Shared || g.Slots > 0 && other.Slots == g.Slots
+			if !both || g.Slots > 0 && g.Name == name && other.Name == name && g.Slot == other.Slot {
+				return false
+			}
+		}
+		if g.Slots > 0 && n >= g.Slots {
+			return false
+		}
+	}
+	return true
 }
 
 func TestG2_TokensRise(t *testing.T) {
@@ -174,7 +216,7 @@ func TestG7_ExactlyOnce(t *testing.T) {
 		c := g.command(s)
 		out := s.Apply(2, 1, []Command{c})
 		switch c.(type) {
-		case OpenSession, CloseSession, Lock, Unlock, Withdraw, SetData, Put, Delete, Txn:
+		case OpenSession, CloseSession, Lock, Unlock, Withdraw, SetData, HandOver, Revoke, RevokeSession, Put, Delete, Txn:
 			if len(out.Replies) > 0 && out.Replies[len(out.Replies)-1].Result.Limit == LimitSessions {
 				continue // nothing was done; there may be room by now
 			}

@@ -32,7 +32,8 @@ func (f form) record(r Record) form {
 		return f.num(1, r.Index, uint64(r.Revision), uint64(r.Floor), bit(r.Formed)).text(string(r.Cell[:])).
 			num(uint64(p.HistoryEvents), uint64(p.HistoryBytes), uint64(p.Sessions), uint64(p.Locks)).
 			num(uint64(p.Keys), uint64(p.Waiters), uint64(p.ReapStep)).
-			num(bit(r.Hold), uint64(r.HoldTTL), r.Term, uint64(r.Start.Format)).text(string(r.Start.Nonce[:]))
+			num(bit(r.Hold), uint64(r.HoldTTL), r.Term, uint64(r.Start.Format)).text(string(r.Start.Nonce[:])).
+			format(r.Format)
 	case MemberRecord:
 		return f.num(2).text(r.Member.ID).text(r.Member.Name).text(r.Member.Addr)
 	case SessionRecord:
@@ -50,7 +51,7 @@ func (f form) record(r Record) form {
 		for _, op := range v.Ops {
 			f = f.num(bit(op.Found)).key(op.KV)
 		}
-		return f
+		return f.answer(v)
 	case LockRecord:
 		return f.num(5, uint64(r.Session), uint64(r.Token)).text(r.Name).bytes(r.Data)
 	case WaiterRecord:
@@ -62,10 +63,70 @@ func (f form) record(r Record) form {
 		return f.num(8, uint64(r.N), uint64(e.Type), uint64(e.Revision), uint64(e.Session)).
 			text(e.Key).bytes(e.Value).bytes(e.Previous)
 	case Trailer:
-		return f.num(9, r.Members, r.Sessions, r.Results, r.Locks, r.Waiters, r.Keys, r.Events)
+		f = f.num(9, r.Members, r.Sessions, r.Results, r.Locks, r.Waiters, r.Keys, r.Events)
+		if r.Grants+r.Losses+r.Marks+r.Requests > 0 {
+			f = f.num(10, r.Grants, r.Losses, r.Marks, r.Requests)
+		}
+		return f
+	default:
+		return f.lockRecord(r)
+	}
+}
+
+// What follows was added later, each with a tag of its own, and stands only where there is something to say: a state
+// that has nothing of it has the hash that it always had.
+
+func (f form) lockRecord(r Record) form {
+	switch r := r.(type) {
+	case GrantRecord:
+		f = f.num(11, uint64(r.Token), uint64(r.Session), bit(r.Shared), uint64(r.Slots), uint64(r.TTL), uint64(r.Delay))
+		f = f.texts(r.Names).num(uint64(len(r.Slot)))
+		for _, slot := range r.Slot {
+			f = f.num(uint64(slot))
+		}
+		return f.bytes(r.Data)
+	case LossRecord:
+		return f.num(12, uint64(r.Token), uint64(r.Delay), bit(r.Shared), uint64(r.Slots), uint64(r.Slot)).text(r.Name)
+	case MarkRecord:
+		return f.num(13, uint64(r.Mark.Session), uint64(r.Mark.Token)).text(r.Mark.Name)
+	case RequestRecord:
+		f = f.num(14, uint64(r.Position), uint64(r.Session), r.Seq, bit(r.Shared), uint64(r.Slots))
+		f = f.num(uint64(r.TTL), uint64(r.Delay)).texts(r.Names).bytes(r.Data).num(uint64(len(r.Holding)))
+		for _, g := range r.Holding {
+			f = f.num(uint64(g.Token)).text(g.Name)
+		}
+		return f
 	default:
 		panic("fsm: broken invariant: a record without a form")
 	}
+}
+
+func (f form) format(format uint16) form {
+	if format != 0 {
+		f = f.num(15, uint64(format))
+	}
+	return f
+}
+
+func (f form) answer(r Result) form {
+	if r.Slots != 0 || r.Slot != 0 {
+		f = f.num(16, uint64(r.Slots), uint64(r.Slot))
+	}
+	if r.Cycle != nil {
+		f = f.num(17, uint64(len(r.Cycle.Waits)))
+		for _, w := range r.Cycle.Waits {
+			f = f.num(uint64(w.Session), uint64(w.Token)).text(w.Label).text(w.Holds).text(w.WaitsFor)
+		}
+	}
+	return f
+}
+
+func (f form) texts(list []string) form {
+	f = f.num(uint64(len(list)))
+	for _, s := range list {
+		f = f.text(s)
+	}
+	return f
 }
 
 func (f form) key(kv KeyValue) form {

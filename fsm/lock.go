@@ -1,28 +1,95 @@
 package fsm
 
+import "math"
+
 func (st *step) lock(c Lock) {
-	if !st.take(c.Change, c.Name != "", false) {
+	ttl := int64(math.MaxInt64)
+	if s, ok := st.live(c.Session); ok && c.Terms != nil {
+		ttl = s.ttl
+	}
+	if !st.take(c.Change, c.Name != "" && c.Terms.wellFormed(c.Name, ttl), false) {
 		return
 	}
-	l, used := st.locks.Get(c.Name)
-	free := !used && !st.hold
-	switch {
-	case !free && c.Try:
-		st.answer(c.Change, "", Result{Code: Locked})
-	case !used && st.locks.Len() >= st.params.Locks:
-		st.answer(c.Change, "", Result{Code: LimitReached, Limit: LimitLocks})
-	case free:
-		st.grant(place{name: c.Name, waiter: &waiter{c.Session, c.Seq, c.Data}}, 0)
-	case used && l.waiting >= st.params.Waiters:
-		st.answer(c.Change, "", Result{Code: LimitReached, Limit: LimitWaiters})
+	w := &waiter{c.Session, c.Seq, newClaim(c)}
+	switch refused, at := st.judge(c, w); {
+	case refused.Code != 0:
+		st.answer(c.Change, "", refused)
+	case at:
+		st.grant(c.Name, w, 0)
 	default:
-		st.enqueue(c)
+		st.enqueue(c.Name, w)
 	}
+}
+
+// judge says how a Lock is refused, or else whether it is granted now.
+func (st *step) judge(c Lock, w *waiter) (refused Result, now bool) {
+	if st.leaving(c.Session) {
+		return Result{Code: Revoked}, false
+	}
+	now = !st.hold
+	unused, full := 0, false
+	for i := range w.claim.width() {
+		name := w.claim.at(i, c.Name)
+		l, used := st.locks.Get(name)
+		if !used {
+			unused++
+			continue
+		}
+		if n := st.slots(name, l); n > 0 && w.claim != nil && w.claim.slots > 0 && w.claim.slots != n {
+			return Result{Code: SlotsMismatch, Slots: n}, false
+		}
+		now = now && l.waiting == 0 && st.admits(name, l, w.claim)
+		full = full || int(l.waiting) >= st.params.Waiters
+	}
+	if w.claim != nil && len(w.claim.holding) > 0 {
+		if !st.keepHeld(c.Name, w) {
+			return Result{Code: Upgrade}, false
+		}
+	}
+	switch {
+	case !now && c.Try:
+		return Result{Code: Locked}, false
+	case unused > 0 && st.locks.Len()+unused > st.params.Locks:
+		return Result{Code: LimitReached, Limit: LimitLocks}, false
+	case now:
+		return Result{}, true
+	case full:
+		return Result{Code: LimitReached, Limit: LimitWaiters}, false
+	}
+	if cycle := st.cycle(c.Name, w); cycle != nil {
+		return Result{Code: Deadlock, Cycle: cycle}, false
+	}
+	return Result{}, false
+}
+
+// keepHeld leaves of what the caller says it holds what is held, by a session that lives and in its own right: all
+// else stands in nobody's way for long. It reports false if one of those is held under a name that the caller asks
+// for in another way.
+func (st *step) keepHeld(name string, w *waiter) bool {
+	var kept []GrantID
+	for _, g := range w.claim.holding {
+		h, ok := st.find(g.Name, g.Token)
+		if !ok || !st.stays(h) {
+			continue
+		}
+		kept = append(kept, GrantID{h.first(), h.token})
+		for i := range h.claim.width() {
+			for j := range w.claim.width() {
+				if h.claim.at(i, h.name) == w.claim.at(j, name) && !h.claim.sameWay(w.claim) {
+					return false
+				}
+			}
+		}
+	}
+	next := *w.claim
+	next.holding = kept
+	w.claim = &next
+	return true
 }
 
 func (st *step) unlock(c Unlock) {
 	// A holder must be able to free what it holds, however many of its own session wait for it.
-	held := st.heldAs(c.Session, c.Name, c.Token)
+	h, held := st.heldAs(c.Session, c.Name, c.Token)
 	if !st.take(c.Change, c.Name != "", held) {
 		return
 	}
@@ -31,23 +98,76 @@ func (st *step) unlock(c Unlock) {
 		return
 	}
 	st.answer(c.Change, "", Result{Code: OK, Revision: st.next()})
-	st.release(c.Name, Unlocked)
+	st.release(h, Unlocked)
 }
 
 func (st *step) setData(c SetData) {
 	if !st.take(c.Change, c.Name != "", false) {
 		return
 	}
-	if !st.heldAs(c.Session, c.Name, c.Token) {
+	h, ok := st.heldAs(c.Session, c.Name, c.Token)
+	if !ok {
 		st.answer(c.Change, "", Result{Code: NotHeld})
 		return
 	}
-	l, _ := st.locks.Get(c.Name)
-	next := *l
-	next.data = c.Data
-	st.locks.Set(c.Name, &next)
-	st.touched(c.Name)
+	claim := h.claim.withData(c.Data)
+	for i := range claim.width() {
+		name := claim.at(i, h.name)
+		if claim.exclusive() {
+			next := st.lockOf(name)
+			next.claim = claim
+			st.locks.Set(name, &next)
+		} else {
+			next, _ := st.holders.Get(holder{name: name, token: h.token})
+			next.claim = claim
+			st.holders.Set(next)
+		}
+		st.touched(name)
+	}
 	st.answer(c.Change, "", Result{Code: OK, Revision: st.next()})
+}
+
+// handOver passes the queue by, which is the holder's right: those who are passed wait for one holder after the other
+// as before.
+func (st *step) handOver(c HandOver) {
+	if !st.take(c.Change, c.Name != "" && c.To != 0, false) {
+		return
+	}
+	h, ok := st.heldAs(c.Session, c.Name, c.Token)
+	p, queued := st.candidate(c.To, c.Name)
+	switch {
+	case !ok:
+		st.answer(c.Change, "", Result{Code: NotHeld})
+	case st.marked(h) || st.refusal(c.To) == Revoked:
+		st.answer(c.Change, "", Result{Code: Revoked})
+	case !queued || !h.claim.exclusive() || h.claim.width() > 1:
+		st.answer(c.Change, "", Result{Code: NotQueued})
+	default:
+		st.answer(c.Change, "", Result{Code: OK, Revision: st.next()})
+		st.dequeue(p)
+		st.takeBack(h, HandedOver)
+		st.grant(p.name, p.waiter, p.position)
+	}
+}
+
+// candidate returns the first place of a session that lives in the queue of a name, among those that wait for the name
+// alone and for themselves alone.
+func (s *State) candidate(id SessionID, name string) (p place, ok bool) {
+	if _, live := s.live(id); !live {
+		return place{}, false
+	}
+	s.waiting.Ascend(ticket{session: id}, func(t ticket) bool {
+		if t.session != id {
+			return false
+		}
+		if t.name == name && (!ok || t.position < p.position) {
+			if q := s.placeOf(t); q.claim.exclusive() && q.claim.width() == 1 {
+				p, ok = q, true
+			}
+		}
+		return true
+	})
+	return p, ok
 }
 
 // withdraw answers
@@ -70,10 +190,12 @@ func (st *step) withdraw(c Withdraw) {
 		if c.OnlyQueued {
 			code = Locked
 		}
-		st.dequeue(place{name: t.name, position: t.position, waiter: &waiter{session: c.Session, seq: c.Target}})
+		p := st.placeOf(t)
+		st.dequeue(p)
 		st.settle(target, true)
 		st.reply(target, Result{Code: Withdrawn})
 		st.answer(c.Change, "", Result{Code: code, Revision: st.next()})
+		st.handOnAll(p)
 		return
 	}
 	was, ok := st.results.Get(outcome{session: c.Session, seq: c.Target})
@@ -87,12 +209,14 @@ func (st *step) withdraw(c Withdraw) {
 		return
 	}
 	st.settle(target, ok)
-	if granted && st.heldAs(c.Session, was.name, was.Revision) {
+	if !granted {
+		st.answer(c.Change, "", Result{Code: OK})
+	} else if h, held := st.heldAs(c.Session, was.name, was.Revision); held {
 		st.answer(c.Change, "", Result{Code: OK, Revision: st.next()})
-		st.release(was.name, Unlocked)
-		return
+		st.release(h, Unlocked)
+	} else {
+		st.answer(c.Change, "", Result{Code: OK})
 	}
-	st.answer(c.Change, "", Result{Code: OK})
 }
 
 // withdrawable reports whether c makes at least as much room as it takes among the outstanding numbers: it is let
@@ -116,103 +240,4 @@ func (st *step) settle(c Change, outstanding bool) {
 		next.outstanding--
 	}
 	st.sessions.Set(c.Session, &next)
-}
-
-// heldAs reports whether this very grant is held by the session, which the caller knows to be live.
-func (s *State) heldAs(id SessionID, name string, token Revision) bool {
-	l, ok := s.locks.Get(name)
-	return ok && l.session == id && l.token == token
-}
-
-// enqueue gives c the last place in the queue of its name.
-func (st *step) enqueue(c Lock) {
-	p := place{name: c.Name, position: st.next(), waiter: &waiter{c.Session, c.Seq, c.Data}}
-	st.queue.Set(p)
-	st.waiting.Set(ticket{c.Session, c.Seq, p.name, p.position})
-	next := lock{}
-	if l, ok := st.locks.Get(c.Name); ok {
-		next = *l
-	}
-	next.waiting++
-	st.locks.Set(c.Name, &next)
-	st.touched(c.Name)
-}
-
-// dequeue removes a place from its queue.
-func (st *step) dequeue(p place) {
-	st.queue.Delete(p)
-	st.waiting.Delete(ticket{session: p.session, seq: p.seq})
-	l, _ := st.locks.Get(p.name)
-	next := *l
-	next.waiting--
-	if next.waiting == 0 && next.session == 0 {
-		st.locks.Delete(p.name)
-	} else {
-		st.locks.Set(p.name, &next)
-	}
-	st.touched(p.name)
-}
-
-// grant gives the lock to p, which is in no queue (any more), and answers its Lock. queued is the revision at which
-// it was queued, 0 for one that never was.
-func (st *step) grant(p place, queued Revision) {
-	next := lock{session: p.session, token: st.next(), data: p.data}
-	if l, ok := st.locks.Get(p.name); ok {
-		next.waiting = l.waiting
-	}
-	st.locks.Set(p.name, &next)
-	st.holds.Set(owned{p.session, p.name})
-	st.touched(p.name)
-	st.out.Grants = append(st.out.Grants, GrantEvent{
-		Name: p.name, Session: p.session, Label: st.label(p.session), Token: next.token, Queued: queued,
-	})
-	st.answer(Change{Session: p.session, Seq: p.seq}, p.name, Result{Code: OK, Revision: next.token})
-}
-
-// release takes a lock from its holder and hands it to the first in the queue that lives. It returns how many dead
-// ones it removed on the way.
-func (st *step) release(name string, why ReleaseReason) (removed int) {
-	l, _ := st.locks.Get(name)
-	st.holds.Delete(owned{l.session, name})
-	st.out.Releases = append(st.out.Releases, ReleaseEvent{
-		Name: name, Session: l.session, Label: st.label(l.session), Token: l.token, Reason: why,
-	})
-	st.touched(name)
-	if l.waiting == 0 {
-		st.locks.Delete(name)
-		return 0
-	}
-	st.locks.Set(name, &lock{waiting: l.waiting})
-	if st.hold {
-		return 0
-	}
-	return st.handOn(name)
-}
-
-// handOn grants a lock that nobody holds to the first in its queue whose session lives. Those before it are removed;
-// it returns how many.
-func (st *step) handOn(name string) (removed int) {
-	for {
-		p, ok := st.first(name)
-		if !ok {
-			return removed
-		}
-		// With its last waiter dequeue drops the name as well; grant takes it up again.
-		st.dequeue(p)
-		if _, ok := st.live(p.session); ok {
-			st.grant(p, p.position)
-			return removed
-		}
-		st.reply(Change{Session: p.session, Seq: p.seq}, Result{Code: UnknownSession})
-		removed++
-	}
-}
-
-// first returns the first place in the queue of a name.
-func (s *State) first(name string) (p place, ok bool) {
-	s.queue.Ascend(place{name: name}, func(q place) bool {
-		p, ok = q, q.name == name
-		return false
-	})
-	return p, ok
 }

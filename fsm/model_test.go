@@ -18,32 +18,26 @@ type model struct {
 	hold     bool
 	holdTTL  int64
 	sessions map[SessionID]*modelSession
-	locks    map[string]*modelLock
-	keys     map[string]KeyValue
-	history  []Event
-	floor    Revision
-	out      Output
+	modelLocks
+	keys    map[string]KeyValue
+	history []Event
+	floor   Revision
+	out     Output
 }
 
 type modelSession struct {
 	OpenSession
 	end     ReleaseReason
 	results map[uint64]Result
-	granted map[uint64]string // number of a granted Lock whose result is kept → its name
-	refused map[uint64]bool   // acknowledged or withdrawn
-}
-
-type modelLock struct {
-	session SessionID // 0: nobody
-	token   Revision
-	data    []byte
-	queue   []WaiterRecord
+	granted map[uint64]string // number of a granted Lock whose result is kept → its first name
+	marked  bool
+	refused map[uint64]bool // acknowledged or withdrawn
 }
 
 func newModel() *model {
 	return &model{
 		params:   Params{}.withDefaults(),
-		sessions: map[SessionID]*modelSession{}, locks: map[string]*modelLock{}, keys: map[string]KeyValue{},
+		sessions: map[SessionID]*modelSession{}, keys: map[string]KeyValue{},
 	}
 }
 
@@ -76,34 +70,8 @@ func (m *model) command(c Command) {
 			m.reply(c.Change, Result{Code: OK, Revision: m.rev})
 			m.reap(m.params.ReapStep)
 		}
-	case Lock:
-		if s := m.begin(c.Change, c.Name != ""); s != nil {
-			m.lock(c)
-		}
-	case Unlock:
-		if s := m.begin(c.Change, c.Name != ""); s != nil {
-			if l := m.held(c.Session, c.Name, c.Token); l == nil {
-				m.finish(c.Change, Result{Code: NotHeld})
-			} else {
-				m.rev++
-				m.finish(c.Change, Result{Code: OK, Revision: m.rev})
-				m.release(c.Name, Unlocked)
-			}
-		}
-	case Withdraw:
-		if s := m.begin(c.Change, c.Target != 0 && c.Target != c.Seq); s != nil {
-			m.withdraw(s, c)
-		}
-	case SetData:
-		if s := m.begin(c.Change, c.Name != ""); s != nil {
-			if l := m.held(c.Session, c.Name, c.Token); l == nil {
-				m.finish(c.Change, Result{Code: NotHeld})
-			} else {
-				m.rev++
-				l.data = c.Data
-				m.finish(c.Change, Result{Code: OK, Revision: m.rev})
-			}
-		}
+	case Lock, Unlock, Withdraw, SetData, HandOver, Revoke, RevokeSession, ExpireGrants, EndDelay, FinishRevoke:
+		m.lockCommand(c)
 	case Put:
 		if s := m.begin(c.Change, c.Key != ""); s != nil {
 			m.write(c.Change, c.Key, &c.Value, c.Ephemeral, c.If)
@@ -121,7 +89,7 @@ func (m *model) command(c Command) {
 	case EndHold:
 		if c.Term == m.term && m.hold {
 			m.hold, m.holdTTL, m.out.Held = false, 0, true
-			for _, name := range slices.Sorted(maps.Keys(m.locks)) {
+			for _, name := range m.used() {
 				m.handOn(name)
 			}
 		}
@@ -152,17 +120,6 @@ func (m *model) finish(c Change, r Result) {
 
 func (m *model) live(id SessionID) bool { return m.sessions[id] != nil && m.sessions[id].end == 0 }
 
-func (m *model) queued(id SessionID, seq uint64) (name string, at int) {
-	for name, l := range m.locks {
-		for i, w := range l.queue {
-			if w.Session == id && w.Seq == seq {
-				return name, i
-			}
-		}
-	}
-	return "", -1
-}
-
 // begin returns nil if the change is not to be performed.
 func (m *model) begin(c Change, ok bool) *modelSession {
 	if !ok || c.Session == 0 || c.Seq == 0 || slices.Contains(c.Acks, 0) || slices.Contains(c.Acks, c.Seq) {
@@ -175,18 +132,17 @@ func (m *model) begin(c Change, ok bool) *modelSession {
 	}
 	s := m.sessions[c.Session]
 	for _, seq := range c.Acks {
-		if _, at := m.queued(c.Session, seq); at < 0 {
+		if m.queued(c.Session, seq) == nil {
 			delete(s.results, seq)
 			delete(s.granted, seq)
 			s.refused[seq] = true
 		}
 	}
 	r, known := s.results[c.Seq]
-	_, at := m.queued(c.Session, c.Seq)
 	switch {
 	case known:
 		m.reply(c, r)
-	case at >= 0:
+	case m.queued(c.Session, c.Seq) != nil:
 	case s.refused[c.Seq]:
 		m.reply(c, Result{Code: Refused})
 	default:
@@ -221,113 +177,6 @@ func (m *model) end(id SessionID, why ReleaseReason) {
 	m.rev++
 	m.sessions[id].end = why
 	m.out.Ended = append(m.out.Ended, SessionEvent{Session: id, Closed: why == SessionClosed})
-}
-
-func (m *model) lock(c Lock) {
-	l := m.locks[c.Name]
-	switch {
-	case c.Try && (l != nil || m.hold):
-		m.finish(c.Change, Result{Code: Locked})
-	case l == nil && len(m.locks) >= m.params.Locks:
-		m.finish(c.Change, Result{Code: LimitReached, Limit: LimitLocks})
-	case l != nil && len(l.queue) >= m.params.Waiters:
-		m.finish(c.Change, Result{Code: LimitReached, Limit: LimitWaiters})
-	default:
-		w := WaiterRecord{Session: c.Session, Seq: c.Seq, Data: c.Data}
-		if l == nil {
-			m.locks[c.Name] = &modelLock{}
-			if !m.hold {
-				m.grant(c.Name, w)
-				return
-			}
-		}
-		m.rev++
-		w.Position = m.rev
-		m.locks[c.Name].queue = append(m.locks[c.Name].queue, w)
-	}
-}
-
-func (m *model) held(id SessionID, name string, token Revision) *modelLock {
-	if l := m.locks[name]; l != nil && l.session == id && l.token == token {
-		return l
-	}
-	return nil
-}
-
-func (m *model) grant(name string, w WaiterRecord) {
-	m.rev++
-	l := m.locks[name]
-	l.session, l.token, l.data = w.Session, m.rev, w.Data
-	m.sessions[w.Session].granted[w.Seq] = name
-	m.out.Grants = append(m.out.Grants, GrantEvent{Name: name, Session: w.Session, Token: m.rev, Queued: w.Position})
-	m.finish(Change{Session: w.Session, Seq: w.Seq}, Result{Code: OK, Revision: m.rev})
-}
-
-// release returns how many dead waiters it removed.
-func (m *model) release(name string, why ReleaseReason) int {
-	l := m.locks[name]
-	m.out.Releases = append(m.out.Releases, ReleaseEvent{Name: name, Session: l.session, Token: l.token, Reason: why})
-	l.session, l.token, l.data = 0, 0, nil
-	if m.hold {
-		m.dropIfUnused(name)
-		return 0
-	}
-	return m.handOn(name)
-}
-
-func (m *model) dropIfUnused(name string) {
-	if l := m.locks[name]; l.session == 0 && len(l.queue) == 0 {
-		delete(m.locks, name)
-	}
-}
-
-func (m *model) handOn(name string) (removed int) {
-	l := m.locks[name]
-	for l.session == 0 && len(l.queue) > 0 {
-		w := l.queue[0]
-		l.queue = l.queue[1:]
-		if m.live(w.Session) {
-			m.grant(name, w)
-		} else {
-			m.reply(Change{Session: w.Session, Seq: w.Seq}, Result{Code: UnknownSession})
-			removed++
-		}
-	}
-	m.dropIfUnused(name)
-	return removed
-}
-
-func (m *model) withdraw(s *modelSession, c Withdraw) {
-	r, known := s.results[c.Target]
-	lockName, granted := s.granted[c.Target]
-	if name, at := m.queued(c.Session, c.Target); at >= 0 {
-		l := m.locks[name]
-		l.queue = slices.Delete(slices.Clone(l.queue), at, at+1)
-		m.dropIfUnused(name)
-		s.refused[c.Target] = true
-		m.reply(Change{Session: c.Session, Seq: c.Target}, Result{Code: Withdrawn})
-		m.rev++
-		code := OK
-		if c.OnlyQueued {
-			code = Locked
-		}
-		m.finish(c.Change, Result{Code: code, Revision: m.rev})
-		return
-	}
-	if known && granted && c.OnlyQueued {
-		m.finish(c.Change, Result{Code: Granted, Revision: r.Revision})
-		return
-	}
-	delete(s.results, c.Target)
-	delete(s.granted, c.Target)
-	s.refused[c.Target] = true
-	if known && granted && m.held(c.Session, lockName, r.Revision) != nil {
-		m.rev++
-		m.finish(c.Change, Result{Code: OK, Revision: m.rev})
-		m.release(lockName, Unlocked)
-		return
-	}
-	m.finish(c.Change, Result{Code: OK})
 }
 
 func (m *model) record(e Event) {
@@ -382,8 +231,8 @@ func (m *model) meets(c Condition) bool {
 	case ValueIs:
 		return exists && bytes.Equal(kv.Value, c.Value)
 	}
-	l := m.locks[c.Key]
-	return l != nil && l.session != 0 && m.live(l.session) && l.token == c.Revision
+	g := m.grant(c.Key, c.Revision)
+	return g != nil && m.live(g.Session)
 }
 
 // txn performs the operations on copies, and keeps those if all is well.
@@ -433,13 +282,12 @@ func (m *model) reap(budget int) {
 		if s.end == 0 || budget <= 0 {
 			continue
 		}
-		for _, name := range slices.Sorted(maps.Keys(m.locks)) {
-			if l := m.locks[name]; l.session == id && budget > 0 {
-				m.rev++
-				budget -= 1 + m.release(name, s.end)
-			}
+		for budget > 0 && m.firstGrant(id) != nil {
+			g := m.firstGrant(id)
+			m.rev++
+			budget -= len(g.names()) + m.release(g, s.end)
 		}
-		budget = m.reapQueued(id, budget)
+		budget = m.reapQueued(id, UnknownSession, budget)
 		for _, key := range slices.Sorted(maps.Keys(m.keys)) {
 			if m.keys[key].Session == id && budget > 0 {
 				m.rev++
@@ -458,29 +306,15 @@ func (m *model) reap(budget int) {
 			budget--
 		}
 	}
+	m.reapMarked(budget)
 }
 
-func (m *model) reapQueued(id SessionID, budget int) int {
-	for budget > 0 {
-		seq := uint64(0)
-		for _, l := range m.locks {
-			for _, w := range l.queue {
-				if w.Session == id && (seq == 0 || w.Seq < seq) {
-					seq = w.Seq
-				}
-			}
+func (m *model) reapMarked(budget int) {
+	for _, id := range slices.Sorted(maps.Keys(m.sessions)) {
+		if s := m.sessions[id]; s.marked && s.end == 0 {
+			budget = m.reapQueued(id, Revoked, budget)
 		}
-		if seq == 0 {
-			break
-		}
-		name, at := m.queued(id, seq)
-		l := m.locks[name]
-		l.queue = slices.Delete(slices.Clone(l.queue), at, at+1)
-		m.dropIfUnused(name)
-		m.reply(Change{Session: id, Seq: seq}, Result{Code: UnknownSession})
-		budget--
 	}
-	return budget
 }
 
 func (m *model) generation(c Generation) {
@@ -506,32 +340,14 @@ func (m *model) counts() Counts {
 			c.Sessions++
 		}
 	}
-	for _, l := range m.locks {
-		c.Waiting += len(l.queue)
-		if l.session != 0 {
+	c.Waiting = len(m.requests)
+	for _, name := range m.used() {
+		if len(m.at(name)) > 0 || slices.ContainsFunc(m.losses, func(l modelGrant) bool { return l.Name == name }) {
 			c.Locks++
 		}
 	}
 	c.Keys = len(m.keys)
 	return c
-}
-
-func (m *model) lookup(name string) LockView {
-	var v LockView
-	l := m.locks[name]
-	if l == nil {
-		return v
-	}
-	if m.live(l.session) {
-		v.Holders = []Holder{{l.session, m.sessions[l.session].Label, l.token, l.data}}
-	}
-	v.Freeing = l.session != 0 && !m.live(l.session)
-	for _, w := range l.queue {
-		if m.live(w.Session) {
-			v.Queue = append(v.Queue, Waiter{w.Session, m.sessions[w.Session].Label, w.Seq, w.Position})
-		}
-	}
-	return v
 }
 
 func (m *model) list(prefix, after string, limit int) (kvs []KeyValue, more bool) {
@@ -544,4 +360,11 @@ func (m *model) list(prefix, after string, limit int) (kvs []KeyValue, more bool
 		return kvs[:limit], true
 	}
 	return kvs, false
+}
+
+func orNil(b []byte) []byte {
+	if len(b) == 0 {
+		return nil
+	}
+	return b
 }

@@ -16,6 +16,12 @@ const (
 	Withdrawn      Code = 10 // Lock: taken back by a Withdraw
 	Malformed      Code = 11 // a command that no honest node proposes
 	TooLarge       Code = 12 // Txn: its operations would return more than MaxTxnResult; none was performed
+	SlotsMismatch  Code = 13 // Lock: the lock has another number of slots, Result.Slots
+	Upgrade        Code = 14 // Lock: the caller says that it holds the name already, in another way
+	Deadlock       Code = 15 // Lock: if it waited, it would wait for itself; Result.Cycle says how
+	NotQueued      Code = 16 // HandOver: the session does not wait for that name alone, exclusively
+	Revoked        Code = 17 // the session, or the grant, is marked by a Revoke: it gets nothing more
+	NoSuchSession  Code = 18 // RevokeSession: there is no such Target
 )
 
 // Limit names a bound of Params, or MaxOutstanding.
@@ -32,11 +38,29 @@ const (
 // Result is the outcome of one change. It is kept in the state until the caller acknowledges it.
 type Result struct {
 	Code      Code
+	Succeeded bool // Txn: all conditions held
+	Limit     Limit
+	Slots     uint32     // SlotsMismatch: how many the lock has
+	Slot      uint32     // Lock with Slots: the one granted, 0 … Slots-1; of several names: that of the first
 	Revision  Revision   // of the change; of a Lock: its token
 	Session   SessionID  // OpenSession: the new session
-	Succeeded bool       // Txn: all conditions held
 	Ops       []OpResult // Txn: one a performed operation
-	Limit     Limit
+	Cycle     *Cycle     // Deadlock
+}
+
+// MaxCycle is the most members of a cycle that a result names.
+const MaxCycle = 256
+
+// Cycle is how a Lock would wait for itself: its caller first, each waits for the next, and the last for the first.
+type Cycle struct{ Waits []Wait }
+
+// Wait is one member of a Cycle.
+type Wait struct {
+	Session  SessionID // of the request that waits
+	Label    string
+	Holds    string   // what the member before waits for
+	Token    Revision // of the grant of Holds; 0: it is no grant, the request stands before it in the queue of Holds
+	WaitsFor string
 }
 
 // OpResult is the outcome of one operation of a Txn: what an OpGet found, what an OpPut wrote, what an OpDelete removed.
@@ -87,6 +111,11 @@ type GrantEvent struct {
 	Label   string
 	Token   Revision
 	Queued  Revision // revision at which it was queued; 0: granted at once
+	Names   []string // of a Lock that asked for several, in its order; Name is the first. Otherwise nil
+	Shared  bool
+	Slots   int // 0: not by slots
+	Slot    int
+	TTL     int64 // nanoseconds; the grant's own lease; 0: none
 }
 
 // ReleaseReason says why a grant ended.
@@ -96,7 +125,15 @@ const (
 	Unlocked       ReleaseReason = 1 // by Unlock or Withdraw
 	SessionClosed  ReleaseReason = 2
 	SessionExpired ReleaseReason = 3
+	LockExpired    ReleaseReason = 4 // its own lease ran out
+	GrantRevoked   ReleaseReason = 5 // by FinishRevoke, by Force, or however else a marked grant ends
+	HandedOver     ReleaseReason = 6
 )
+
+// loss reports whether the holder was told, at best: it did not say itself that it had stopped.
+func (r ReleaseReason) loss() bool {
+	return r == SessionExpired || r == LockExpired || r == GrantRevoked
+}
 
 // ReleaseEvent tells of the end of a grant.
 type ReleaseEvent struct {
@@ -105,6 +142,21 @@ type ReleaseEvent struct {
 	Label   string
 	Token   Revision
 	Reason  ReleaseReason
+	Names   []string // as in GrantEvent
+}
+
+// DelayEvent tells that nobody gets a name, or a slot of it, until an EndDelay, because it was lost.
+type DelayEvent struct {
+	Name  string
+	Token Revision // of the grant that was lost
+	Delay int64    // nanoseconds
+}
+
+// Mark says that a grant is to be taken from its holder, or a session to be ended.
+type Mark struct {
+	Session SessionID
+	Token   Revision // of the grant; 0: the whole session
+	Name    string   // of the grant, its first
 }
 
 // SessionEvent tells of a session that was opened or has ended.
@@ -125,9 +177,12 @@ type Output struct {
 	Releases []ReleaseEvent
 	Opened   []SessionEvent
 	Ended    []SessionEvent
+	Delayed  []DelayEvent
+	Marked   []Mark
 	Touched  []string // names of locks whose holder, queue or data changed; may repeat
 	Started  *TermStart
 	Checks   []Check
 	Members  bool // the members changed
+	Format   bool // the format was raised
 	Held     bool // a Generation began to hold back grants, or an EndHold ended it
 }

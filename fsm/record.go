@@ -19,6 +19,7 @@ type Header struct {
 	HoldTTL  int64  // nanoseconds
 	Term     uint64 // of the entry that carried Start; 0: there was none
 	Start    TermStart
+	Format   uint16 // newest format of commands in use; 0: the first, 1
 }
 
 // MemberRecord is a server. Key: ID.
@@ -47,7 +48,7 @@ type ResultRecord struct {
 	Result  Result
 }
 
-// LockRecord is a lock that is held. Key: Name.
+// LockRecord is a grant of one name for its holder alone, without a lease or a delay. Key: Name.
 type LockRecord struct {
 	Name    string
 	Session SessionID
@@ -55,13 +56,52 @@ type LockRecord struct {
 	Data    []byte
 }
 
-// WaiterRecord is a place in the queue of a lock. Key: Name, Position.
+// GrantRecord is any other grant. Key: the first of Names, Token.
+type GrantRecord struct {
+	Names      []string
+	Token      Revision
+	Session    SessionID
+	Data       []byte
+	Shared     bool
+	Slots      uint32
+	Slot       []uint32 // with Slots: the one of each name
+	TTL, Delay int64    // nanoseconds
+}
+
+// LossRecord stands where a grant with a delay was lost. Key: Name, Token.
+type LossRecord struct {
+	Name   string
+	Token  Revision
+	Delay  int64 // nanoseconds
+	Shared bool
+	Slots  uint32
+	Slot   uint32
+}
+
+// MarkRecord is a mark. Key: Session, Token.
+type MarkRecord struct{ Mark Mark }
+
+// WaiterRecord is a request that is queued, for one name for itself alone, without a lease or a delay, whose caller
+// holds nothing that it says. Key: Name, Position.
 type WaiterRecord struct {
 	Name     string
 	Position Revision // at which it was queued
 	Session  SessionID
 	Seq      uint64
 	Data     []byte
+}
+
+// RequestRecord is any other request that is queued. Key: the first of Names, Position.
+type RequestRecord struct {
+	Names      []string
+	Position   Revision // at which it was queued, the same for every name
+	Session    SessionID
+	Seq        uint64
+	Data       []byte
+	Shared     bool
+	Slots      uint32
+	TTL, Delay int64 // nanoseconds
+	Holding    []GrantID
 }
 
 // KeyRecord is a key. Key: KV.Key.
@@ -75,7 +115,9 @@ type EventRecord struct {
 
 // Trailer ends a snapshot. One without is incomplete.
 type Trailer struct {
-	Members, Sessions, Results, Locks, Waiters, Keys, Events uint64 // how many records of each type there were
+	// How many records of each type there were.
+	Members, Sessions, Results, Locks, Waiters, Keys, Events uint64
+	Grants, Losses, Marks, Requests                          uint64
 }
 
 func (Header) record()        {}
@@ -83,7 +125,11 @@ func (MemberRecord) record()  {}
 func (SessionRecord) record() {}
 func (ResultRecord) record()  {}
 func (LockRecord) record()    {}
+func (GrantRecord) record()   {}
+func (LossRecord) record()    {}
+func (MarkRecord) record()    {}
 func (WaiterRecord) record()  {}
+func (RequestRecord) record() {}
 func (KeyRecord) record()     {}
 func (EventRecord) record()   {}
 func (Trailer) record()       {}

@@ -23,7 +23,11 @@ const (
 	atSessions
 	atResults
 	atLocks
+	atGrants
+	atLosses
+	atMarks
 	atWaiters
+	atRequests
 	atKeys
 	atEvents
 	atEnd
@@ -41,8 +45,16 @@ func (b *builder) add(r Record) error {
 		return b.addResult(r)
 	case LockRecord:
 		return b.addLock(r)
+	case GrantRecord:
+		return b.addGrant(r)
+	case LossRecord:
+		return b.addLoss(r)
+	case MarkRecord:
+		return b.addMark(r)
 	case WaiterRecord:
 		return b.addWaiter(r)
+	case RequestRecord:
+		return b.addRequest(r)
 	case KeyRecord:
 		return b.addKey(r)
 	case EventRecord:
@@ -62,7 +74,7 @@ func (b *builder) enter(s section) error {
 	case b.at >= s || (b.at == atStart) != (s == atHeader):
 		return damaged("record out of place")
 	}
-	b.at, b.last, b.lastID, b.seq = s, "", 0, 0
+	b.at, b.last, b.lastID, b.seq, b.place = s, "", 0, 0, place{}
 	return nil
 }
 
@@ -92,13 +104,13 @@ func (b *builder) addHeader(r Header) error {
 		return damaged("incomplete parameters")
 	case r.Floor > r.Revision+1:
 		return damaged("history begins at revision %d; the newest is %d", r.Floor, r.Revision)
-	case !r.Hold && r.HoldTTL != 0, r.HoldTTL < 0, !r.Formed && r.Cell != Nonce{}:
+	case !r.Hold && r.HoldTTL != 0, r.HoldTTL < 0, !r.Formed && r.Cell != Nonce{}, r.Format == 1:
 		return damaged("contradictory header")
 	}
 	b.index, b.revision, b.floor = r.Index, r.Revision, r.Floor
 	b.formed, b.cell, b.params = r.Formed, r.Cell, r.Params
 	b.hold, b.holdTTL = r.Hold, r.HoldTTL
-	b.term, b.start = r.Term, r.Start
+	b.term, b.start, b.format = r.Term, r.Start, r.Format
 	return nil
 }
 
@@ -160,7 +172,7 @@ func (b *builder) addResult(r ResultRecord) error {
 	if r.Session < b.lastID || r.Session == b.lastID && r.Seq <= b.seq {
 		return damaged("result %d/%d after %d/%d", r.Session, r.Seq, b.lastID, b.seq)
 	}
-	if r.Result.Code < OK || r.Result.Code > Malformed || r.Result.Revision > b.revision {
+	if r.Result.Code < OK || r.Result.Code > NoSuchSession || r.Result.Revision > b.revision {
 		return damaged("result %d/%d: code %d, revision %d", r.Session, r.Seq, r.Result.Code, r.Result.Revision)
 	}
 	b.lastID, b.seq = r.Session, r.Seq
@@ -178,7 +190,11 @@ func (b *builder) addLock(r LockRecord) error {
 	if _, ok := b.sessions.Get(r.Session); !ok || b.hold {
 		return damaged("lock %q: held by session %d", r.Name, r.Session)
 	}
-	b.locks.Set(r.Name, &lock{session: r.Session, token: r.Token, data: r.Data})
+	l := &lock{session: r.Session, token: r.Token}
+	if len(r.Data) > 0 {
+		l.claim = &claim{data: r.Data}
+	}
+	b.locks.Set(r.Name, l)
 	b.holds.Set(owned{r.Session, r.Name})
 	return b.given(r.Token)
 }
@@ -187,31 +203,46 @@ func (b *builder) addWaiter(r WaiterRecord) error {
 	if err := b.enter(atWaiters); err != nil {
 		return err
 	}
-	p := place{r.Name, r.Position, &waiter{r.Session, r.Seq, r.Data}}
-	if r.Name == "" || b.place.name != "" && !b.place.before(p) {
-		return damaged("place %q/%d after %q/%d", r.Name, r.Position, b.place.name, b.place.position)
+	w := &waiter{session: r.Session, seq: r.Seq}
+	if len(r.Data) > 0 {
+		w.claim = &claim{data: r.Data}
+	}
+	return b.queued(place{r.Name, r.Position, w})
+}
+
+// queued adds a request that is queued; p is its place at its first name.
+func (b *builder) queued(p place) error {
+	if p.name == "" || b.place.name != "" && !b.place.before(p) {
+		return damaged("place %q/%d after %q/%d", p.name, p.position, b.place.name, b.place.position)
 	}
 	b.place = p
-	l, used := b.locks.Get(r.Name)
-	if !used {
-		if !b.hold {
-			return damaged("queue of %q, which is free", r.Name)
+	for i := range p.claim.width() {
+		at := place{p.claim.at(i, p.name), p.position, p.waiter}
+		if _, twice := b.queue.Get(at); twice {
+			return damaged("place %q/%d is taken twice", at.name, at.position)
 		}
-		l = &lock{}
-		b.locks.Set(r.Name, l)
+		if n := b.slots(at.name, b.lockAt(at.name)); n > 0 && p.claim != nil && p.claim.slots > 0 && p.claim.slots != n {
+			return damaged("place %q/%d: one of %d slots, where there are %d", at.name, at.position, p.claim.slots, n)
+		}
+		b.line(at)
 	}
-	l.waiting++ // l is the builder's own still
-	b.queue.Set(p)
-	if _, twice := b.waiting.Set(ticket{r.Session, r.Seq, r.Name, r.Position}); twice {
-		return damaged("session %d: number %d is queued twice", r.Session, r.Seq)
+	b.note(p)
+	if _, twice := b.waiting.Set(ticket{p.session, p.seq, p.name, p.position}); twice {
+		return damaged("session %d: number %d is queued twice", p.session, p.seq)
 	}
-	if _, kept := b.results.Get(outcome{session: r.Session, seq: r.Seq}); kept {
-		return damaged("session %d: number %d is queued and has a result", r.Session, r.Seq)
+	if _, kept := b.results.Get(outcome{session: p.session, seq: p.seq}); kept {
+		return damaged("session %d: number %d is queued and has a result", p.session, p.seq)
 	}
-	if err := b.number(r.Session, r.Seq); err != nil {
+	if err := b.number(p.session, p.seq); err != nil {
 		return err
 	}
-	return b.given(r.Position)
+	return b.given(p.position)
+}
+
+// lockAt returns a lock to be looked at, be it in use or not.
+func (b *builder) lockAt(name string) *lock {
+	l := b.lockOf(name)
+	return &l
 }
 
 func (b *builder) addKey(r KeyRecord) error {
@@ -263,5 +294,5 @@ func (b *builder) addTrailer(r Trailer) error {
 	if have := b.trailer(); r != have {
 		return damaged("%+v announced, %+v found", r, have)
 	}
-	return nil
+	return b.checkQueues()
 }

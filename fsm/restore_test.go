@@ -203,10 +203,10 @@ func TestHashSeesEverything(t *testing.T) {
 		see(EventRecord{Event: r})
 	}
 	see(EventRecord{N: 1})
-	for i := range 7 {
-		p := make([]uint64, 7)
+	for i := range 11 {
+		p := make([]uint64, 11)
 		p[i] = 1
-		see(Trailer{p[0], p[1], p[2], p[3], p[4], p[5], p[6]})
+		see(Trailer{p[0], p[1], p[2], p[3], p[4], p[5], p[6], p[7], p[8], p[9], p[10]})
 	}
 	if len(forms) != n {
 		t.Errorf("%d records have %d forms", n, len(forms))

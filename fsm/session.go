@@ -63,6 +63,7 @@ func (st *step) end(id SessionID, s *session, why ReleaseReason) Revision {
 	st.sessions.Set(id, &ended)
 	st.ended.Set(id, struct{}{})
 	st.nonces.Delete(nonceOf{nonce: s.nonce})
+	st.marks.Delete(Mark{Session: id})
 	if !s.internal {
 		st.users--
 	}

@@ -18,7 +18,11 @@ func (s *State) Records() iter.Seq[Record] {
 			s.yieldSessions(yield) &&
 			s.yieldResults(yield) &&
 			s.yieldLocks(yield) &&
+			s.yieldGrants(yield) &&
+			s.yieldLosses(yield) &&
+			s.yieldMarks(yield) &&
 			s.yieldWaiters(yield) &&
+			s.yieldRequests(yield) &&
 			s.yieldKeys(yield) &&
 			s.yieldEvents(yield) &&
 			yield(s.trailer())
@@ -30,7 +34,7 @@ func (s *State) header() Header {
 		Index: s.index, Revision: s.revision, Floor: s.floor,
 		Formed: s.formed, Cell: s.cell, Params: s.params,
 		Hold: s.hold, HoldTTL: s.holdTTL,
-		Term: s.term, Start: s.start,
+		Term: s.term, Start: s.start, Format: s.format,
 	}
 }
 
@@ -39,10 +43,14 @@ func (s *State) trailer() Trailer {
 		Members:  uint64(s.members.Len()),
 		Sessions: uint64(s.sessions.Len()),
 		Results:  uint64(s.results.Len()),
-		Locks:    uint64(s.holds.Len()),
-		Waiters:  uint64(s.queue.Len()),
+		Locks:    uint64(s.holds.Len() - s.special),
+		Waiters:  uint64(s.waiting.Len() - s.requests),
 		Keys:     uint64(s.keys.Len()),
 		Events:   uint64(s.history.Len()),
+		Grants:   uint64(s.grants),
+		Losses:   uint64(s.losses.Len()),
+		Marks:    uint64(s.marks.Len()),
+		Requests: uint64(s.requests),
 	}
 }
 
@@ -79,8 +87,8 @@ func (s *State) yieldResults(yield func(Record) bool) (more bool) {
 func (s *State) yieldLocks(yield func(Record) bool) (more bool) {
 	more = true
 	s.locks.Scan(func(name string, l *lock) bool {
-		if l.session != 0 { // a queue without a holder follows from its waiters
-			more = yield(LockRecord{Name: name, Session: l.session, Token: l.token, Data: l.data})
+		if l.session != 0 && l.claim.plain() {
+			more = yield(LockRecord{Name: name, Session: l.session, Token: l.token, Data: l.claim.bytes()})
 		}
 		return more
 	})
@@ -90,7 +98,9 @@ func (s *State) yieldLocks(yield func(Record) bool) (more bool) {
 func (s *State) yieldWaiters(yield func(Record) bool) (more bool) {
 	more = true
 	s.queue.Scan(func(p place) bool {
-		more = yield(WaiterRecord{Name: p.name, Position: p.position, Session: p.session, Seq: p.seq, Data: p.data})
+		if p.claim.plain() {
+			more = yield(WaiterRecord{p.name, p.position, p.session, p.seq, p.claim.bytes()})
+		}
 		return more
 	})
 	return more

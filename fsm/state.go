@@ -24,6 +24,7 @@ type State struct {
 	holdTTL int64 // TTL, nanoseconds
 	term    uint64
 	start   TermStart
+	format  uint16 // newest format of commands in use; 0: the first, 1
 
 	members  *btree.Map[string, Member]
 	sessions *btree.Map[SessionID, *session]
@@ -32,6 +33,9 @@ type State struct {
 	results  *btree.BTreeG[outcome]
 	keys     *btree.Map[string, *key]
 	history  *btree.BTreeG[*EventRecord]
+	holders  *btree.BTreeG[holder] // readers, and holders of slots; an exclusive one is in its lock
+	losses   *btree.BTreeG[loss]
+	marks    *btree.BTreeG[Mark]
 
 	floor        Revision
 	historyBytes int
@@ -43,6 +47,17 @@ type State struct {
 	holds   *btree.BTreeG[owned]            // session → names of its locks
 	owns    *btree.BTreeG[owned]            // session → its ephemeral keys
 	waiting *btree.BTreeG[ticket]           // session, number → its place in a queue
+
+	crowds   *btree.Map[string, crowd]
+	vacant   *btree.BTreeG[vacancy] // slots that are free, below the highest one that is not
+	stakes   *btree.BTreeG[stake]   // session → what it holds as a reader or in a slot
+	leases   *btree.BTreeG[Lease]   // grants that have a TTL of their own
+	joint    *btree.BTreeG[place]   // places of requests for several names
+	declared *btree.BTreeG[declaration]
+	crowded  int // names that are held by readers or in slots, or kept back after a loss
+	special  int // names in holds whose grant makes a GrantRecord
+	grants   int // grants that make a GrantRecord
+	requests int // requests that make a RequestRecord
 }
 
 // session is kept from OpenSession until the last thing of it has been reaped.
@@ -56,12 +71,43 @@ type session struct {
 	acked       seqs
 }
 
-// lock is a name that is held, or that has a queue while grants are held back.
+// lock is a name in use: held, waited for, or kept back after a loss.
 type lock struct {
-	session SessionID // 0: nobody
+	session SessionID // its exclusive holder; 0: none
+	token   Revision  // of that one's grant
+	claim   *claim    // the same
+	waiting uint32    // places in its queue
+	crowded bool      // it has a crowd
+}
+
+// claim is what a request asks for beyond one name for itself alone, and what its grant then has; nil is nothing of
+// all that. Its places and holders share it, and it is never written to.
+type claim struct {
+	data       []byte
+	names      []string // all of them, in the order given; nil: one, which whoever has the claim knows
+	shared     bool
+	slots      uint32
+	ttl, delay int64
+	holding    []GrantID // of a request only
+}
+
+// holder is a reader, or the holder of a slot, at one of its names.
+type holder struct {
+	name    string
 	token   Revision
-	data    []byte
-	waiting int // places in its queue
+	session SessionID
+	slot    uint32
+	claim   *claim
+}
+
+// loss stands where a grant with a delay was lost, and is in the way of whoever the grant was in the way of.
+type loss struct {
+	name   string
+	token  Revision
+	delay  int64
+	shared bool
+	slots  uint32
+	slot   uint32
 }
 
 // place is one place in the queue of a lock.
@@ -74,14 +120,14 @@ type place struct {
 type waiter struct {
 	session SessionID
 	seq     uint64
-	data    []byte
+	claim   *claim
 }
 
 // ticket says where the Lock (session, seq) waits.
 type ticket struct {
 	session  SessionID
 	seq      uint64
-	name     string
+	name     string // the first, if it waits for several
 	position Revision
 }
 
@@ -114,6 +160,25 @@ type owned struct {
 	name    string
 }
 
+// stake is a holder as its session knows it.
+type stake struct {
+	session SessionID
+	name    string
+	token   Revision
+}
+
+type vacancy struct {
+	name string
+	slot uint32
+}
+
+// declaration says that whoever holds the grant token waits, at the place (name, position) meanwhile.
+type declaration struct {
+	token    Revision
+	position Revision
+	name     string
+}
+
 // New returns the state of an empty cell, before its first Generation. Its Params are the defaults.
 func New() *State {
 	bare := btree.Options{NoLocks: true}
@@ -131,6 +196,15 @@ func New() *State {
 		holds:    btree.NewBTreeGOptions(owned.before, bare),
 		owns:     btree.NewBTreeGOptions(owned.before, bare),
 		waiting:  btree.NewBTreeGOptions(ticket.before, bare),
+		holders:  btree.NewBTreeGOptions(holder.before, bare),
+		losses:   btree.NewBTreeGOptions(loss.before, bare),
+		marks:    btree.NewBTreeGOptions(Mark.before, bare),
+		crowds:   new(btree.Map[string, crowd]),
+		vacant:   btree.NewBTreeGOptions(vacancy.before, bare),
+		stakes:   btree.NewBTreeGOptions(stake.before, bare),
+		leases:   btree.NewBTreeGOptions(Lease.before, bare),
+		joint:    btree.NewBTreeGOptions(place.before, bare),
+		declared: btree.NewBTreeGOptions(declaration.before, bare),
 	}
 }
 
@@ -150,6 +224,15 @@ func (s *State) Clone() *State {
 	c.holds = s.holds.Copy()
 	c.owns = s.owns.Copy()
 	c.waiting = s.waiting.Copy()
+	c.holders = s.holders.Copy()
+	c.losses = s.losses.Copy()
+	c.marks = s.marks.Copy()
+	c.crowds = s.crowds.Copy()
+	c.vacant = s.vacant.Copy()
+	c.stakes = s.stakes.Copy()
+	c.leases = s.leases.Copy()
+	c.joint = s.joint.Copy()
+	c.declared = s.declared.Copy()
 	return &c
 }
 
@@ -200,4 +283,51 @@ func (a owned) before(b owned) bool {
 		return a.session < b.session
 	}
 	return a.name < b.name
+}
+
+func (a holder) before(b holder) bool {
+	if c := cmp.Compare(a.name, b.name); c != 0 {
+		return c < 0
+	}
+	return a.token < b.token
+}
+
+func (a loss) before(b loss) bool {
+	if c := cmp.Compare(a.name, b.name); c != 0 {
+		return c < 0
+	}
+	return a.token < b.token
+}
+
+func (a Mark) before(b Mark) bool {
+	if a.Session != b.Session {
+		return a.Session < b.Session
+	}
+	return a.Token < b.Token
+}
+
+func (a vacancy) before(b vacancy) bool {
+	if c := cmp.Compare(a.name, b.name); c != 0 {
+		return c < 0
+	}
+	return a.slot < b.slot
+}
+
+func (a stake) before(b stake) bool {
+	if a.session != b.session {
+		return a.session < b.session
+	}
+	if c := cmp.Compare(a.name, b.name); c != 0 {
+		return c < 0
+	}
+	return a.token < b.token
+}
+
+func (a Lease) before(b Lease) bool { return a.Token < b.Token }
+
+func (a declaration) before(b declaration) bool {
+	if a.token != b.token {
+		return a.token < b.token
+	}
+	return a.position < b.position
 }

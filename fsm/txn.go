@@ -53,11 +53,11 @@ func (st *step) perform(op Op, owner SessionID, rev Revision) OpResult {
 
 func (s *State) meets(c Condition) bool {
 	if c.Kind == HeldBy {
-		l, ok := s.locks.Get(c.Key)
-		if !ok || l.session == 0 || l.token != c.Revision {
+		h, ok := s.find(c.Key, c.Revision)
+		if !ok {
 			return false
 		}
-		_, live := s.live(l.session)
+		_, live := s.live(h.session)
 		return live
 	}
 	k, ok := s.keys.Get(c.Key)

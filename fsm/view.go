@@ -10,33 +10,9 @@ import (
 // Counts are the sizes of what the state holds.
 type Counts struct {
 	Sessions int // users' sessions that are open
-	Locks    int // names that are held, or were held by a session that is being reaped
+	Locks    int // names that are held, or were held by a session that is being reaped, or are kept back after a loss
 	Keys     int
-	Waiting  int // places in queues, those of sessions being reaped among them
-}
-
-// LockView is a lock as it stands. One that is free has neither holders nor a queue, whether or not it was ever used.
-type LockView struct {
-	Holders []Holder // at most one: locks are exclusive
-	Queue   []Waiter // in order; without those whose session has ended
-	// Freeing: its holder's session has ended, and the lock has not been handed on yet. There are no Holders then.
-	Freeing bool
-}
-
-// Holder is a session that holds a lock.
-type Holder struct {
-	Session SessionID
-	Label   string
-	Token   Revision
-	Data    []byte // shared with the state: not to be written to
-}
-
-// Waiter is a session in the queue of a lock.
-type Waiter struct {
-	Session SessionID
-	Label   string
-	Seq     uint64   // of its Lock
-	Queued  Revision // at which it was queued
+	Waiting  int // requests in queues, those of sessions being reaped among them
 }
 
 // SessionView is a session that has not ended.
@@ -67,15 +43,22 @@ func (s *State) Start() (start TermStart, term uint64) { return s.start, s.term 
 // sessions that the Generation ended.
 func (s *State) Hold() (ttl int64, on bool) { return s.holdTTL, s.hold }
 
-// Reaping reports whether sessions that have ended still hold something.
-func (s *State) Reaping() bool { return s.ended.Len() > 0 }
+// Format returns the newest format of commands that may be proposed in this cell; see SetFormat.
+func (s *State) Format() uint16 { return max(s.format, 1) }
+
+// Reaping reports whether there is something for Reap to do: sessions that have ended still have something, or marked
+// ones wait for something.
+func (s *State) Reaping() bool {
+	_, marked := s.turnedAway()
+	return marked || s.ended.Len() > 0
+}
 
 // Floor returns the beginning of the history: every change of a key with a revision of at least Floor is in it.
 func (s *State) Floor() Revision { return s.floor }
 
 // Counts returns the sizes of what the state holds, in O(1).
 func (s *State) Counts() Counts {
-	return Counts{Sessions: s.users, Locks: s.holds.Len(), Keys: s.keys.Len(), Waiting: s.queue.Len()}
+	return Counts{Sessions: s.users, Locks: s.holds.Len() + s.crowded, Keys: s.keys.Len(), Waiting: s.waiting.Len()}
 }
 
 // Get returns a key.
@@ -105,32 +88,6 @@ func (s *State) List(prefix, after string, limit int) (kvs []KeyValue, more bool
 		return true
 	})
 	return kvs, more
-}
-
-// Lookup returns a lock, in time proportional to its queue.
-func (s *State) Lookup(name string) LockView {
-	var v LockView
-	l, ok := s.locks.Get(name)
-	if !ok {
-		return v
-	}
-	if l.session != 0 {
-		if holder, ok := s.live(l.session); ok {
-			v.Holders = []Holder{{Session: l.session, Label: holder.label, Token: l.token, Data: l.data}}
-		} else {
-			v.Freeing = true
-		}
-	}
-	s.queue.Ascend(place{name: name}, func(p place) bool {
-		if p.name != name {
-			return false
-		}
-		if w, ok := s.live(p.session); ok {
-			v.Queue = append(v.Queue, Waiter{Session: p.session, Label: w.label, Seq: p.seq, Queued: p.position})
-		}
-		return true
-	})
-	return v
 }
 
 // Session returns a session that has not ended.

@@ -23,15 +23,30 @@ func decodeOpenSession(d *Decoder, n int) fsm.Command {
 	return fsm.OpenSession{Nonce: decodeNonce(d), TTL: d.Int(), Label: d.String(), Node: d.String(), Internal: d.Bool()}
 }
 
+// encodeLock writes version 1 where there are no terms.
 func encodeLock(e *Encoder, c fsm.Lock) {
-	openChange(e, opLock, 3, c.Change)
+	plain := c.Terms.Zero()
+	if plain {
+		openChange(e, opLock, 3, c.Change)
+	} else {
+		openVersion(e, opLock, 2, changeFields+3+termsFields)
+		encodeChange(e, c.Change)
+	}
 	e.String(c.Name)
 	e.Bytes(c.Data)
 	e.Bool(c.Try)
+	if !plain {
+		encodeTerms(e, c.Terms)
+	}
 }
 
 func decodeLock(d *Decoder, n int) fsm.Command {
-	return fsm.Lock{Change: decodeChange(d, n, 3), Name: d.String(), Data: d.Bytes(), Try: d.Bool()}
+	version := d.version(n, changeFields+3, changeFields+3+termsFields)
+	c := fsm.Lock{Change: readChange(d), Name: d.String(), Data: d.Bytes(), Try: d.Bool()}
+	if version == 2 {
+		c.Terms = decodeTerms(d)
+	}
+	return c
 }
 
 func encodeUnlock(e *Encoder, c fsm.Unlock) {

@@ -9,8 +9,25 @@ import (
 // entryVersion is the version of the envelope; each command in it has its own.
 const entryVersion = 1
 
-// Format is the newest format of log entries that this program reads. A leader says so in its TermStart.
-const Format = entryVersion
+// Format is the newest format of log entries that this program reads: a leader says so in its TermStart, and a
+// server to those that it meets. Format 2 brought what FormatOf says. A cell uses a format once its state says so (see
+// fsm.SetFormat, which is of format 2 itself: whoever proposes it knows that every server reads it).
+const Format = 2
+
+// FormatOf returns the oldest format of log entries in which c can be written. A leader proposes nothing of a newer
+// format than fsm.State.Format, but for the SetFormat that raises it.
+func FormatOf(c fsm.Command) uint16 {
+	switch c := c.(type) {
+	case fsm.Lock:
+		if c.Terms.Zero() {
+			return 1
+		}
+		return 2
+	case fsm.HandOver, fsm.Revoke, fsm.RevokeSession, fsm.ExpireGrants, fsm.EndDelay, fsm.FinishRevoke, fsm.SetFormat:
+		return 2
+	}
+	return 1
+}
 
 // AppendEntry appends the log entry that carries cmds to dst. It fails only on a command of no known type; dst is
 // returned unchanged then.
@@ -71,6 +88,14 @@ const (
 	opCheck        = 15
 	opSetMember    = 16
 	opRemoveMember = 17
+
+	opHandOver      = 18
+	opRevoke        = 19
+	opRevokeSession = 20
+	opExpireGrants  = 21
+	opEndDelay      = 22
+	opFinishRevoke  = 23
+	opSetFormat     = 24
 )
 
 func encodeCommand(e *Encoder, c fsm.Command) error {
@@ -117,7 +142,7 @@ func encodeCommand(e *Encoder, c fsm.Command) error {
 		openCommand(e, opRemoveMember, 1)
 		e.String(c.ID)
 	default:
-		return fmt.Errorf("wire: no encoding for a command of type %T", c)
+		return encodeLockCommand(e, c)
 	}
 	return nil
 }
@@ -166,8 +191,7 @@ func decodeCommand(d *Decoder) fsm.Command {
 		d.version(n, 1)
 		return fsm.RemoveMember{ID: d.String()}
 	}
-	d.unknown("command %d", op)
-	return nil
+	return decodeLockCommand(d, n, op)
 }
 
 // command reads the head of a command and its op, and returns how many fields follow the version, which comes next.
@@ -180,10 +204,13 @@ func (d *Decoder) command() (fields int, op uint64) {
 }
 
 // openCommand begins a command of version 1.
-func openCommand(e *Encoder, op uint64, fields int) {
+func openCommand(e *Encoder, op uint64, fields int) { openVersion(e, op, 1, fields) }
+
+// openVersion begins a command of any version.
+func openVersion(e *Encoder, op, version uint64, fields int) {
 	e.Array(2 + fields)
 	e.Uint(op)
-	e.Uint(1)
+	e.Uint(version)
 }
 
 // changeFields is how many fields a Change takes at the front of its command.
@@ -192,6 +219,10 @@ const changeFields = 3
 // openChange begins a command of version 1 that has a Change and that many fields more.
 func openChange(e *Encoder, op uint64, fields int, c fsm.Change) {
 	openCommand(e, op, changeFields+fields)
+	encodeChange(e, c)
+}
+
+func encodeChange(e *Encoder, c fsm.Change) {
 	e.Uint(uint64(c.Session))
 	e.Uint(c.Seq)
 	encodeUints(e, c.Acks)
@@ -201,6 +232,10 @@ func openChange(e *Encoder, op uint64, fields int, c fsm.Change) {
 // and those that each version has beside it.
 func decodeChange(d *Decoder, n int, fields int) fsm.Change {
 	d.version(n, changeFields+fields)
+	return readChange(d)
+}
+
+func readChange(d *Decoder) fsm.Change {
 	return fsm.Change{Session: fsm.SessionID(d.Uint()), Seq: d.Uint(), Acks: decodeList(d, 1, decodeUint[uint64])}
 }
 

@@ -1,7 +1,6 @@
 package wire
 
 import (
-	"fmt"
 	"math"
 
 	"github.com/coordcell/coord/fsm"
@@ -55,13 +54,9 @@ func encodeRecord(e *Encoder, r fsm.Record) error {
 	case fsm.EventRecord:
 		encodeEvent(e, r)
 	case fsm.Trailer:
-		counts := [...]uint64{r.Members, r.Sessions, r.Results, r.Locks, r.Waiters, r.Keys, r.Events}
-		openCommand(e, recTrailer, len(counts))
-		for _, n := range counts {
-			e.Uint(n)
-		}
+		encodeTrailer(e, r)
 	default:
-		return fmt.Errorf("wire: no encoding for a record of type %T", r)
+		return encodeLockRecord(e, r)
 	}
 	return nil
 }
@@ -98,18 +93,17 @@ func decodeRecord(d *Decoder) fsm.Record {
 	case recEvent:
 		return decodeEvent(d, n)
 	case recTrailer:
-		d.version(n, 7)
-		return fsm.Trailer{
-			Members: d.Uint(), Sessions: d.Uint(), Results: d.Uint(), Locks: d.Uint(),
-			Waiters: d.Uint(), Keys: d.Uint(), Events: d.Uint(),
-		}
+		return decodeTrailer(d, n)
 	}
-	d.unknown("record %d", kind)
-	return nil
+	return decodeLockRecord(d, n, kind)
 }
 
 func encodeHeader(e *Encoder, r fsm.Header) {
-	openCommand(e, recHeader, 11)
+	if r.Format == 0 {
+		openCommand(e, recHeader, 11)
+	} else {
+		openVersion(e, recHeader, 2, 12)
+	}
 	e.Uint(r.Index)
 	e.Uint(uint64(r.Revision))
 	e.Uint(uint64(r.Floor))
@@ -121,16 +115,24 @@ func encodeHeader(e *Encoder, r fsm.Header) {
 	e.Uint(r.Term)
 	e.Bytes(r.Start.Nonce[:])
 	e.Uint(uint64(r.Start.Format))
+	if r.Format != 0 {
+		e.Uint(uint64(r.Format))
+	}
 }
 
 func decodeHeader(d *Decoder, n int) fsm.Record {
-	d.version(n, 11)
-	return fsm.Header{
+	version := d.version(n, 11, 12)
+	h := fsm.Header{
 		Index: d.Uint(), Revision: fsm.Revision(d.Uint()), Floor: fsm.Revision(d.Uint()),
 		Formed: d.Bool(), Cell: decodeNonce(d), Params: decodeParams(d),
 		Hold: d.Bool(), HoldTTL: d.Int(), Term: d.Uint(),
 		Start: fsm.TermStart{Nonce: decodeNonce(d), Format: uint16(d.Small(math.MaxUint16))},
 	}
+	if version == 2 {
+		h.Format = uint16(d.Small(math.MaxUint16))
+		d.news(h.Format != 0)
+	}
+	return h
 }
 
 func encodeSession(e *Encoder, r fsm.SessionRecord) {

@@ -27,7 +27,12 @@ func decodeReply(d *Decoder) fsm.Reply {
 }
 
 func encodeResult(e *Encoder, r fsm.Result) {
-	e.Open(1, 6)
+	plain := r.Slots == 0 && r.Slot == 0 && r.Cycle == nil
+	if plain {
+		e.Open(1, 6)
+	} else {
+		e.Open(2, 9)
+	}
 	e.Uint(uint64(r.Code))
 	e.Uint(uint64(r.Revision))
 	e.Uint(uint64(r.Session))
@@ -39,18 +44,52 @@ func encodeResult(e *Encoder, r fsm.Result) {
 		encodeKeyValue(e, op.KV)
 	}
 	e.Uint(uint64(r.Limit))
+	if plain {
+		return
+	}
+	e.Uint(uint64(r.Slots))
+	e.Uint(uint64(r.Slot))
+	if r.Cycle == nil {
+		e.Array(0)
+		return
+	}
+	e.Array(len(r.Cycle.Waits))
+	for _, w := range r.Cycle.Waits {
+		e.Array(5)
+		e.Uint(uint64(w.Session))
+		e.String(w.Label)
+		e.String(w.Holds)
+		e.Uint(uint64(w.Token))
+		e.String(w.WaitsFor)
+	}
 }
 
 func decodeResult(d *Decoder) fsm.Result {
 	const minOpResult = 9
-	d.Open(6)
-	return fsm.Result{
+	version := d.Open(6, 9)
+	r := fsm.Result{
 		Code:      fsm.Code(d.Small(math.MaxUint8)),
 		Revision:  fsm.Revision(d.Uint()),
 		Session:   fsm.SessionID(d.Uint()),
 		Succeeded: d.Bool(),
 		Ops:       decodeList(d, minOpResult, decodeOpResult),
 		Limit:     fsm.Limit(d.Small(math.MaxUint8)),
+	}
+	if version == 2 {
+		const minWait = 6
+		r.Slots, r.Slot = uint32(d.Small(math.MaxUint32)), uint32(d.Small(math.MaxUint32))
+		if waits := decodeList(d, minWait, decodeWait); waits != nil {
+			r.Cycle = &fsm.Cycle{Waits: waits}
+		}
+		d.news(r.Slots != 0 || r.Slot != 0 || r.Cycle != nil)
+	}
+	return r
+}
+
+func decodeWait(d *Decoder) fsm.Wait {
+	d.tuple(5)
+	return fsm.Wait{
+		Session: fsm.SessionID(d.Uint()), Label: d.String(), Holds: d.String(), Token: fsm.Revision(d.Uint()), WaitsFor: d.String(),
 	}
 }
 

@@ -45,7 +45,7 @@ func TestNewerIsUnknown(t *testing.T) {
 			e.Open(1, 1)
 			e.Array(1)
 			e.Array(3)
-			e.Uint(18)
+			e.Uint(90)
 			e.Uint(1)
 			e.Bool(true)
 		},
@@ -69,7 +69,7 @@ func TestNewerIsUnknown(t *testing.T) {
 }
 
 func TestDamageIsMalformed(t *testing.T) {
-	whole := encode(t, commands()...)
+	whole := encode(t, append(commands(), newerCommands()...)...)
 	for n := range whole {
 		if cmds, err := DecodeEntry(whole[:n]); !errors.Is(err, ErrMalformed) || cmds != nil {
 			t.Fatalf("first %d bytes: %v", n, err)
@@ -98,7 +98,9 @@ func TestDamageIsMalformed(t *testing.T) {
 		"op with a field more": "\x92\x01\x91\x99\x09\x01\x01\x01\x90\x90\x91\x94\x01\xa0\xc4\x00\x90\xc2",
 		"short nonce":          "\x92\x01\x91\x94\x0a\x01\xc4\x0f012345678901234\x00",
 		"kind 257":             "\x92\x01\x91\x99\x09\x01\x01\x01\x90\x90\x91\x93\xcd\x01\x01\xa0\xc4\x00\x90\xc2",
-		"float":                "\x92\x01\x91\x93\x0c\x01\xca\x00\x00\x00\x00",
+		// A second version where the first would do.
+		"terms of nothing": "\x92\x01\x91\x9e\x03\x02\x01\x01\x90\xa0\xc4\x00\xc2\x90\xc2\x00\x00\x00\x90",
+		"float":            "\x92\x01\x91\x93\x0c\x01\xca\x00\x00\x00\x00",
 	} {
 		if cmds, err := DecodeEntry([]byte(b)); !errors.Is(err, ErrMalformed) {
 			t.Errorf("%s: %+v, %v", name, cmds, err)
@@ -135,7 +137,8 @@ func allocated(fn func()) uint64 {
 }
 
 func TestDecodedSharesNoMemory(t *testing.T) {
-	b := encode(t, commands()...)
+	want := append(commands(), newerCommands()...)
+	b := encode(t, want...)
 	cmds, err := DecodeEntry(b)
 	if err != nil {
 		t.Fatal(err)
@@ -143,7 +146,7 @@ func TestDecodedSharesNoMemory(t *testing.T) {
 	for i := range b {
 		b[i] = 0xff
 	}
-	if !reflect.DeepEqual(cmds, commands()) {
+	if !reflect.DeepEqual(cmds, want) {
 		t.Fatal("overwriting the input changed the commands")
 	}
 }
@@ -225,7 +228,7 @@ func TestMessagesRefuse(t *testing.T) {
 
 func FuzzDecodeEntry(f *testing.F) {
 	f.Add(encode(f, commands()...))
-	for _, c := range commands() {
+	for _, c := range append(commands(), newerCommands()...) {
 		f.Add(encode(f, c))
 	}
 	f.Fuzz(func(t *testing.T, b []byte) {
