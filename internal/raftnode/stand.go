@@ -54,7 +54,8 @@ func (n *Node) Testify(dead bool) Testimony {
 // Stand makes this node stand for election at once, because it has seen for itself that the process of leader, which
 // leads term, is dead. others is what other voters say. It returns nil when raft stands. The rules, or ErrMayNotStand:
 //
-//   - A majority of the voters of the latest configuration, this node included, is in the term and has seen the same.
+//   - A majority of the voters of the latest configuration, this node included, is in the term and has seen the same,
+//     and none is in a later one: an election is under way then.
 //   - Nobody among those has a longer log, nor one as long and an earlier place in the configuration: of several that
 //     have seen it at the same moment, one stands, and it is one that can win.
 //   - This node follows that leader in that term when raft takes the request.
@@ -84,7 +85,10 @@ func mayStand(c raft.Configuration, term uint64, own Testimony, others []Testimo
 		}
 		voters++
 		t := said[string(s.ID)]
-		if !t.Dead || t.Term != term {
+		if t.Term > term {
+			return fmt.Errorf("%w: %s is in term %d, after %d", ErrMayNotStand, s.ID, t.Term, term)
+		}
+		if !t.Dead || t.Term < term {
 			continue
 		}
 		agree++

@@ -50,6 +50,7 @@ func TestWhoMayStand(t *testing.T) {
 		"the other is in an earlier term":    {of3, saw("a", 10), []Testimony{as(saw("b", 10), func(t *Testimony) { t.Term = 6 })}, false},
 		"the other is in a later term":       {of3, saw("a", 10), []Testimony{as(saw("b", 10), func(t *Testimony) { t.Term = 8 })}, false},
 		"this node is in a later term":       {of3, as(saw("a", 10), func(t *Testimony) { t.Term = 8 }), []Testimony{saw("b", 10), saw("l", 9)}, false},
+		"enough, and one in a later term":    {of5, saw("a", 10), []Testimony{saw("b", 10), saw("c", 10), as(saw("d", 9), func(t *Testimony) { t.Term = 8 })}, false},
 		"the longer log":                     {of3, saw("b", 11), []Testimony{saw("a", 10)}, true},
 		"the shorter log":                    {of3, saw("a", 10), []Testimony{saw("b", 11)}, false},
 		"as long a log, later in rank":       {of3, saw("b", 10), []Testimony{saw("a", 10)}, false},

@@ -55,7 +55,7 @@ func (s *Server) succeed(leader string, boot, term uint64, changed <-chan struct
 		if now, gone := s.processes.gone(leader); now == boot && !gone {
 			return // its streams are there again
 		}
-		err := s.raft.Stand(ctx, leader, term, said)
+		err := s.raft.Stand(s.stop, leader, term, said) // which changes the leader, and so ends ctx
 		if err == nil {
 			s.log.Info("leader's process is dead: standing for election", "leader", leader, "boot", boot, "term", term)
 			return
@@ -135,7 +135,7 @@ func (s *Server) testimonies(ctx context.Context, leader string, boot, term uint
 	var enough <-chan time.Time
 	for range asked {
 		if agree > voters/2 && enough == nil {
-			enough = time.After(s.cfg.ElectionTimeout / 100)
+			enough = time.After(s.cfg.ElectionTimeout / 20)
 		}
 		select {
 		case t := <-answers:
