@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"os"
 	"path/filepath"
 	"strings"
 	"time"
@@ -40,7 +41,7 @@ func (b Backend) Start(ctx context.Context, dir string) (peer.Cell, error) {
 	if err != nil {
 		return nil, err
 	}
-	c := &cell{addrs: addrs, embedded: b.Embedded}
+	c := &cell{addrs: addrs, dir: dir, embedded: b.Embedded}
 	children := addrs
 	if b.Embedded {
 		children = addrs[1:]
@@ -67,6 +68,9 @@ func (b Backend) Start(ctx context.Context, dir string) (peer.Cell, error) {
 	if err == nil {
 		_, _, err = c.Leader(ctx)
 	}
+	for i := 0; i < len(children) && err == nil; i++ {
+		err = c.ready(ctx, i)
+	}
 	if err != nil {
 		c.Stop()
 		return nil, err
@@ -87,6 +91,7 @@ func discard() *slog.Logger { return slog.New(slog.DiscardHandler) }
 type cell struct {
 	proc.Group
 	addrs    []string
+	dir      string
 	embedded bool
 	node     *coord.Node // this process's own, to see who leads, and embedded for all calls
 }
@@ -126,18 +131,23 @@ func (c *cell) Leader(ctx context.Context) (number, pid int, err error) {
 	return number, pid, err
 }
 
-// Restart waits until the cell has its server back, as the others see it.
+// Restart waits until the server has caught up with the leader: until then one more death would be one too many.
 func (c *cell) Restart(ctx context.Context, i int) error {
+	if err := os.Remove(c.readyFile(i)); err != nil {
+		return err
+	}
 	if err := c.Group.Start(i); err != nil {
 		return err
 	}
-	return proc.Until(ctx, 20*time.Second, func(ctx context.Context) error {
-		for _, m := range c.node.Members() {
-			if m.Name == childName(i) && m.Alive && m.Voter {
-				return c.node.WaitReady(ctx)
-			}
-		}
-		return fmt.Errorf("%s is not back", childName(i))
+	return c.ready(ctx, i)
+}
+
+func (c *cell) readyFile(i int) string { return filepath.Join(c.dir, childName(i), readyFile) }
+
+func (c *cell) ready(ctx context.Context, i int) error {
+	return proc.Until(ctx, 20*time.Second, func(context.Context) error {
+		_, err := os.Stat(c.readyFile(i))
+		return err
 	})
 }
 

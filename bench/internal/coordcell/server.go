@@ -8,12 +8,16 @@ import (
 	"flag"
 	"log/slog"
 	"os"
+	"path/filepath"
 	"strings"
 
 	"github.com/coordcell/coord"
 
 	"github.com/coordcell/coord/bench/internal/peer"
 )
+
+// readyFile is what a server makes beside its data directory when it is ready.
+const readyFile = "ready"
 
 // Serve is one server, with the library's defaults.
 func (Backend) Serve(ctx context.Context, args []string) error {
@@ -32,6 +36,12 @@ func (Backend) Serve(ctx context.Context, args []string) error {
 		return err
 	}
 	defer node.Close()
+	if err := node.WaitReady(ctx); err != nil {
+		return err
+	}
+	if err := os.WriteFile(filepath.Join(filepath.Dir(c.Dir), readyFile), nil, 0o644); err != nil {
+		return err
+	}
 	select {
 	case <-ctx.Done():
 		return nil
