@@ -42,7 +42,8 @@ func sessions(ctx context.Context, e *Env) error {
 		return err
 	}
 	e.Record(sessionRow(z, "opened at"), float64(z.Sessions)/time.Since(begin).Seconds())
-	if err := sleep(ctx, z.TTL/3); err != nil { // the first renewals, in step with the opening
+	// Sessions opened together are renewed together, every third of the TTL: what follows begins between two rounds.
+	if err := sleep(ctx, z.TTL/2); err != nil {
 		return err
 	}
 	if err := keepAlive(ctx, e, holder, before); err != nil {
