@@ -25,6 +25,7 @@ func TestConfig_EachBadField(t *testing.T) {
 		`Name = "\xff": must be`:                   func(c *coord.Config) { c.Name = "\xff" },
 		`Cell = "` + long:                          func(c *coord.Config) { c.Cell = long },
 		`Cell = "\x00": must be`:                   func(c *coord.Config) { c.Cell = "\x00" },
+		`LogStore = "b": must be`:                  func(c *coord.Config) { c.LogStore = "b" },
 		"Dir is empty":                             func(c *coord.Config) { c.InMemory = false },
 		`Dir = "d" with InMemory`:                  func(c *coord.Config) { c.Dir = "d" },
 		`Listen = "nonsense": must be host:port`:   func(c *coord.Config) { c.Listen = "nonsense" },

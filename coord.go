@@ -76,6 +76,9 @@ type Config struct {
 	// Dir is where the server keeps its log and snapshots. It makes the node's identity: never copy it, never set it
 	// back to an earlier state. A second process on the same Dir gets ErrDirInUse.
 	Dir string
+	// LogStore is how a new Dir keeps the log: LogSegments by default. A Dir that keeps it the other way is refused
+	// (ErrInvalid); without LogStore, a Dir goes on as it was made.
+	LogStore LogStore
 	// InMemory keeps log and snapshots in memory, without a Dir: for tests and demonstrations. Each start is a new
 	// server.
 	InMemory bool
@@ -102,6 +105,14 @@ type Config struct {
 	// Transport is the network. Default: TCP. transport.NewMemory serves tests.
 	Transport transport.Network
 }
+
+// LogStore is a way to keep the log on disk. A Dir has one for ever.
+type LogStore string
+
+const (
+	LogSegments LogStore = "segments" // files that are appended to: one sync a write
+	LogBolt     LogStore = "bolt"     // a bbolt file, as it was always before there was a choice: two syncs a write
+)
 
 // Limits are checked where a call enters. 0 is the default. Those from Sessions on belong to the cell: they are fixed when
 // it forms, and servers that disagree about them do not form one.
@@ -176,7 +187,7 @@ func start(ctx context.Context, cfg Config) (*Node, error) {
 	limits := server.Limits(cfg.Limits)
 	hooks := newHookQueue(cfg.Hooks)
 	srv, err := server.Start(ctx, server.Config{
-		Name: cfg.Name, Cell: cfg.Cell, Dir: cfg.Dir, InMemory: cfg.InMemory,
+		Name: cfg.Name, Cell: cfg.Cell, Dir: cfg.Dir, LogStore: string(cfg.LogStore), InMemory: cfg.InMemory,
 		Listen: cfg.Listen, Advertise: cfg.Advertise, Join: cfg.Join, Expect: cfg.Expect,
 		ElectionTimeout: cfg.ElectionTimeout, Limits: limits, Logger: cfg.Logger, Network: cfg.Transport,
 		Applied: hooks.applied, LeaderChanged: hooks.leaderChanged,
@@ -305,6 +316,9 @@ func (c Config) validate() error {
 		bad("Dir is empty: a server needs one, or InMemory")
 	case c.Dir != "" && c.InMemory:
 		bad("Dir = %q with InMemory: choose one", c.Dir)
+	}
+	if c.LogStore != "" && c.LogStore != LogSegments && c.LogStore != LogBolt {
+		bad("LogStore = %q: must be %q or %q", c.LogStore, LogSegments, LogBolt)
 	}
 	if _, _, err := net.SplitHostPort(c.Listen); err != nil {
 		bad("Listen = %q: must be host:port", c.Listen)

@@ -66,14 +66,19 @@ func TestDir_Unusable(t *testing.T) {
 		"damaged identity": {func(dir string, _ *coord.Config) error {
 			return edit(filepath.Join(dir, "identity"), func(b []byte) []byte { return b[:len(b)/2] })
 		}, "identity", nil, "damaged"},
-		"newer identity": {func(dir string, _ *coord.Config) error {
-			return edit(filepath.Join(dir, "identity"), func(b []byte) []byte { return bytes.Replace(b, []byte(" 1 "), []byte(" 2 "), 1) })
-		}, "identity", nil, "newer"},
-		"no identity": {func(dir string, _ *coord.Config) error { return os.Remove(filepath.Join(dir, "identity")) }, "identity", nil, "missing"},
+		"another version in the identity": {func(dir string, _ *coord.Config) error {
+			return edit(filepath.Join(dir, "identity"), func(b []byte) []byte { return bytes.Replace(b, []byte(" 2 "), []byte(" 3 "), 1) })
+		}, "identity", nil, "checksum"},
+		"no identity":         {func(dir string, _ *coord.Config) error { return os.Remove(filepath.Join(dir, "identity")) }, "identity", nil, "missing"},
+		"another kind of log": {func(_ string, cfg *coord.Config) error { cfg.LogStore = coord.LogBolt; return nil }, "", coord.ErrInvalid, `as "segments", asked for is "bolt"`},
 		"damaged log": {func(dir string, _ *coord.Config) error {
+			return edit(filepath.Join(dir, "group-0", "log", "00000001.log"), func(b []byte) []byte { b[600]++; return b })
+		}, "00000001.log", nil, "damaged"},
+		"no log": {func(dir string, _ *coord.Config) error { return os.RemoveAll(filepath.Join(dir, "group-0", "log")) }, "log", nil, "missing"},
+		"damaged votes": {func(dir string, _ *coord.Config) error {
 			return edit(filepath.Join(dir, "group-0", "raft.db"), func(b []byte) []byte { clear(b[4096:]); clear(b[:4096]); return b })
 		}, "raft.db", nil, "damaged"},
-		"no log": {func(dir string, _ *coord.Config) error { return os.Remove(filepath.Join(dir, "group-0", "raft.db")) }, "raft.db", nil, "missing"},
+		"no votes": {func(dir string, _ *coord.Config) error { return os.Remove(filepath.Join(dir, "group-0", "raft.db")) }, "raft.db", nil, "missing"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			dir := formed(t)

@@ -30,6 +30,7 @@ import (
 type Config struct {
 	Name, Cell        string
 	Dir               string
+	LogStore          string // "" is as Dir has it
 	InMemory          bool
 	Listen, Advertise string
 	Join              []string
@@ -218,11 +219,14 @@ func (s *Server) openStore() (err error) {
 	case s.cfg.InMemory:
 		s.store, err = store.InMemory(opts)
 	default:
+		opts.LogStore = store.LogStore(s.cfg.LogStore)
 		s.store, err = store.Open(s.cfg.Dir, opts)
 	}
 	switch {
 	case errors.Is(err, store.ErrDirInUse):
 		return fmt.Errorf("%w: %w", ErrDirInUse, err)
+	case errors.Is(err, store.ErrOtherLog):
+		return fmt.Errorf("%w: %w", ErrInvalid, err)
 	case errors.Is(err, store.ErrWrongCell):
 		return fmt.Errorf("%w: %w", ErrWrongCell, err)
 	default:

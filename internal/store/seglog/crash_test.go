@@ -129,7 +129,7 @@ func TestG11_EveryCrash(t *testing.T) {
 		if t.Failed() {
 			return
 		}
-		complete := everyCrash(s.disk, 300, r, func(left *disk) {
+		complete := everyCrash(s.disk, 150, r, func(left *disk) {
 			crashes++
 			var during []scene // of the recovery
 			if r.IntN(20) == 0 {
@@ -188,7 +188,7 @@ func goOn(l *Log, m model, on *disk) error {
 
 // TestG11_RandomCrashes goes on from what each crash has left, for many rounds.
 func TestG11_RandomCrashes(t *testing.T) {
-	for seed := range uint64(150) {
+	for seed := range uint64(100) {
 		r := rand.New(rand.NewPCG(seed, 3))
 		s := scene{disk: newDisk()}
 		term := uint64(0)

@@ -24,7 +24,8 @@ type file interface {
 	io.WriterAt
 	io.Closer
 	size() (int64, error)
-	sync() error // puts the data, and what is needed to read them, on the disk
+	Truncate(size int64) error // which makes it longer here, by zeros
+	sync() error               // puts the data, and what is needed to read them, on the disk
 }
 
 const nameSuffix = ".log"

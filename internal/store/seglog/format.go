@@ -156,7 +156,7 @@ func entryLength(b []byte, index uint64) int {
 
 // decodeEntry reads the entry of this index, which b holds and nothing besides. The entry shares b's memory.
 func decodeEntry(b []byte, index uint64, salt uint32) (raft.Log, error) {
-	if entryLength(b, index) != len(b) {
+	if n := entryLength(b, index); n == 0 || n != len(b) {
 		return raft.Log{}, fmt.Errorf("%w: it is another entry, or of another size", ErrDamaged)
 	}
 	if stored, computed := binary.LittleEndian.Uint32(b), sum(salt, b[4:]); stored != computed {

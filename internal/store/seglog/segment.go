@@ -26,7 +26,7 @@ func createSegment(dir files, h header) (*segment, error) {
 	}
 	s := &segment{header: h, f: f, path: dir.path(name), size: headerSize, end: sectorSize}
 	if _, err = f.WriteAt(h.encode(), 0); err == nil {
-		err = s.grow(sectorSize + frameSize)
+		err = s.grow(sectorSize+frameSize, 0)
 	}
 	if err == nil {
 		err = dir.sync()
@@ -42,7 +42,7 @@ func createSegment(dir files, h header) (*segment, error) {
 func (s *segment) write(number uint64, buf []byte) error {
 	end := s.end + int64(len(buf))
 	if end+frameSize > s.size {
-		if err := s.grow(end + frameSize); err != nil {
+		if err := s.grow(end+frameSize, len(buf)); err != nil {
 			return err
 		}
 	}
@@ -62,12 +62,23 @@ func (s *segment) mark(number uint64) error {
 	return err
 }
 
-// grow appends zeros, and syncs them, so that the file has need bytes at least.
-func (s *segment) grow(need int64) error {
+// grow makes the file longer for a frame of this length, so that it has need bytes at least, and syncs that. Zeros are
+// written for many frames at once; a frame that takes most of them itself would only be written twice.
+func (s *segment) grow(need int64, frame int) (err error) {
 	step := int64(s.Step)
-	want := max(need, s.size+min(s.size, maxGrowth))
-	want = (want + step - 1) / step * step
-	if err := s.clear(s.size, want); err != nil {
+	large := int64(frame) > step/4
+	if !large {
+		need = max(need, s.size+min(s.size, maxGrowth))
+	}
+	want := (need + step - 1) / step * step
+	if large {
+		if err = s.f.Truncate(want); err == nil {
+			err = s.f.sync()
+		}
+	} else {
+		err = s.clear(s.size, want)
+	}
+	if err != nil {
 		return err
 	}
 	s.size = want
