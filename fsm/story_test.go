@@ -68,11 +68,12 @@ type story struct {
 	ids   map[string]SessionID // names of the script
 	seqs  map[string]uint64    // last number used
 	lives []Revision           // those of the Generations
+	given map[string]Revision  // newest token of name@who
 	out   strings.Builder
 }
 
 func runStory(t *testing.T, script string) string {
-	s := &story{t: t, state: New(), term: 1, ids: map[string]SessionID{}, seqs: map[string]uint64{}}
+	s := &story{t: t, state: New(), term: 1, ids: map[string]SessionID{}, seqs: map[string]uint64{}, given: map[string]Revision{}}
 	for line := range strings.Lines(script) {
 		line = strings.TrimRight(line, "\n")
 		switch {
@@ -227,6 +228,22 @@ func (s *story) command(fields []string) Command {
 		return e
 	case "reap":
 		return Reap{}
+	case "expire-grants":
+		return ExpireGrants{Term: term, Grants: s.grantIDs(a.words)}
+	case "end-delay":
+		return EndDelay{Term: term, Losses: s.grantIDs(a.words)}
+	case "finish-revoke":
+		c := FinishRevoke{Term: term}
+		for _, w := range a.words {
+			if strings.Contains(w, "@") {
+				c.Grants = append(c.Grants, s.grantIDs([]string{w})...)
+			} else {
+				c.Sessions = append(c.Sessions, s.id(w))
+			}
+		}
+		return c
+	case "set-format":
+		return SetFormat{Format: uint16(s.num(a.word(0)))}
 	case "term-start":
 		c := TermStart{Format: 1}
 		copy(c.Nonce[:], a.word(0))
@@ -265,17 +282,29 @@ func (s *story) change(who, verb string, a args) Command {
 			c.Acks = append(c.Acks, s.num(n))
 		}
 	}
-	token := s.toRev(a.named["token"])
+	token := s.token(a.word(0), a.named["token"])
 	cond := Precondition{Absent: a.has("absent"), At: s.toRev(a.named["at"])}
 	switch verb {
 	case "close":
 		return CloseSession{c}
 	case "lock":
-		return Lock{Change: c, Name: a.word(0), Try: a.has("try"), Data: optional(a.named["data"])}
+		return s.lock(c, a)
+	case "hand-over":
+		return HandOver{Change: c, Name: a.word(0), Token: token, To: s.id(a.named["to"])}
+	case "revoke":
+		return Revoke{Change: c, Name: a.word(0), Token: token, Force: a.has("force")}
+	case "revoke-session":
+		return RevokeSession{Change: c, Target: s.id(a.word(0)), Force: a.has("force")}
 	case "unlock":
 		return Unlock{Change: c, Name: a.word(0), Token: token}
 	case "withdraw":
-		return Withdraw{Change: c, Target: s.num(a.word(0)), OnlyQueued: a.has("only-queued")}
+		w := Withdraw{Change: c, OnlyQueued: a.has("only-queued")}
+		if a.word(0) == "last" {
+			w.Target = c.Seq - 1
+		} else {
+			w.Target = s.num(a.word(0))
+		}
+		return w
 	case "set-data":
 		return SetData{Change: c, Name: a.word(0), Token: token, Data: optional(a.named["data"])}
 	case "put":
@@ -308,7 +337,7 @@ func (s *story) txn(c Change, a args) Command {
 			if cond.Kind == ValueIs {
 				cond.Value = optional(v)
 			} else {
-				cond.Revision = s.toRev(v)
+				cond.Revision = s.token(k, v)
 			}
 			t.If = append(t.If, cond)
 		case "then":
@@ -328,10 +357,13 @@ func (s *story) look(f []string) bool {
 	case "lookup":
 		v := s.state.Lookup(f[1])
 		for _, h := range v.Holders {
-			s.print("held by %s token=%s data=%q label=%q", s.name(h.Session), s.rev(h.Token), h.Data, h.Label)
+			s.print("held by %s token=%s data=%q label=%q%s", s.name(h.Session), s.rev(h.Token), h.Data, h.Label, viewed(v, h))
 		}
 		for _, w := range v.Queue {
-			s.print("waiting %s/%d since %s", s.name(w.Session), w.Seq, s.rev(w.Queued))
+			s.print("waiting %s/%d since %s%s", s.name(w.Session), w.Seq, s.rev(w.Queued), asked(w.Names, w.Shared, w.Slots))
+		}
+		for _, e := range v.Delayed {
+			s.print("delayed after token=%s for %ds", s.rev(e.Token), e.Delay/1e9)
 		}
 		if v.Freeing {
 			s.print("freeing")
@@ -356,6 +388,15 @@ func (s *story) look(f []string) bool {
 		for v := range s.state.Sessions() {
 			s.print("%s ttl=%d internal=%v", s.name(v.ID), v.TTL/1e9, v.Internal)
 		}
+	case "uses":
+		s.print("%+v", s.state.Uses(s.id(f[1])))
+	case "locks":
+		a := parse(f[1:])
+		for name, v := range s.state.Locks(a.word(0), a.named["after"]) {
+			s.print("%s: %d holders, %d waiting", name, len(v.Holders), len(v.Queue))
+		}
+	case "levels":
+		s.levels()
 	case "hold":
 		ttl, on := s.state.Hold()
 		s.print("%v, for %ds", on, ttl/1e9)
@@ -382,11 +423,28 @@ func (s *story) output(out Output) {
 		s.print("ended %s closed=%v", s.name(e.Session), e.Closed)
 	}
 	for _, r := range out.Releases {
-		why := map[ReleaseReason]string{Unlocked: "unlocked", SessionClosed: "closed", SessionExpired: "expired"}[r.Reason]
-		s.print("release %s by %s token=%s: %s", r.Name, s.name(r.Session), s.rev(r.Token), why)
+		why := map[ReleaseReason]string{Unlocked: "unlocked", SessionClosed: "closed", SessionExpired: "expired",
+			LockExpired: "lease expired", GrantRevoked: "revoked", HandedOver: "handed over"}[r.Reason]
+		s.print("release %s by %s token=%s%s: %s", r.Name, s.name(r.Session), s.rev(r.Token), asked(r.Names, false, 0), why)
 	}
 	for _, g := range out.Grants {
-		s.print("grant %s to %s token=%s queued=%s", g.Name, s.name(g.Session), s.rev(g.Token), s.rev(g.Queued))
+		for _, name := range append([]string{g.Name}, g.Names...) {
+			s.given[name+"@"+s.name(g.Session)] = g.Token
+		}
+		more := asked(g.Names, g.Shared, g.Slots)
+		if g.Slots > 0 {
+			more += fmt.Sprintf(" slot=%d", g.Slot)
+		}
+		if g.TTL > 0 {
+			more += fmt.Sprintf(" ttl=%d", g.TTL/1e9)
+		}
+		s.print("grant %s to %s token=%s queued=%s%s", g.Name, s.name(g.Session), s.rev(g.Token), s.rev(g.Queued), more)
+	}
+	for _, e := range out.Delayed {
+		s.print("delayed %s after token=%s for %ds", e.Name, s.rev(e.Token), e.Delay/1e9)
+	}
+	for _, m := range out.Marked {
+		s.print("marked %s", s.mark(m))
 	}
 	for _, e := range out.Events {
 		s.print("%s", s.event(e))
@@ -403,6 +461,9 @@ func (s *story) output(out Output) {
 	if out.Members {
 		s.print("members changed")
 	}
+	if out.Format {
+		s.print("format %d", s.state.Format())
+	}
 	if out.Held {
 		_, on := s.state.Hold()
 		s.print("hold changed: %v", on)
@@ -412,7 +473,8 @@ func (s *story) output(out Output) {
 func (s *story) result(r Result) string {
 	text := map[Code]string{OK: "OK", Locked: "Locked", NotHeld: "NotHeld", Granted: "Granted", Conflict: "Conflict",
 		KeyNotFound: "KeyNotFound", UnknownSession: "UnknownSession", Refused: "Refused", LimitReached: "LimitReached",
-		Withdrawn: "Withdrawn", Malformed: "Malformed"}[r.Code]
+		Withdrawn: "Withdrawn", Malformed: "Malformed", SlotsMismatch: "SlotsMismatch", Upgrade: "Upgrade",
+		Deadlock: "Deadlock", NotQueued: "NotQueued", Revoked: "Revoked", NoSuchSession: "NoSuchSession"}[r.Code]
 	if r.Limit != 0 {
 		text += " " + map[Limit]string{LimitSessions: "sessions", LimitLocks: "locks", LimitKeys: "keys",
 			LimitWaiters: "waiters", LimitOutstanding: "outstanding"}[r.Limit]
@@ -422,6 +484,17 @@ func (s *story) result(r Result) string {
 	}
 	if r.Session != 0 {
 		text += " session=" + s.name(r.Session)
+	}
+	if r.Slots != 0 {
+		text += fmt.Sprintf(" slots=%d", r.Slots)
+	}
+	if r.Slot != 0 {
+		text += fmt.Sprintf(" slot=%d", r.Slot)
+	}
+	if r.Cycle != nil {
+		for _, w := range r.Cycle.Waits {
+			text += fmt.Sprintf(" [%s holds %s@%s waits for %s]", s.name(w.Session), w.Holds, s.rev(w.Token), w.WaitsFor)
+		}
 	}
 	if r.Succeeded {
 		text += " succeeded"
