@@ -80,6 +80,20 @@ func TestGolden(t *testing.T) {
 	must(t, s.Switch().Err())
 }
 
+// TestGoldenIdentity reads the identity of a directory with segments, and writes the same; package seglog has a segment.
+func TestGoldenIdentity(t *testing.T) {
+	data, err := os.ReadFile("testdata/v2/identity")
+	must(t, err)
+	want := goldenIdentity
+	want.LogStore = LogSegments
+	if id, err := decodeIdentity(data); err != nil || !reflect.DeepEqual(id, want) {
+		t.Errorf("identity is %+v, %v", id, err)
+	}
+	if again, err := frame(identityFile, identityVersion, want); err != nil || !bytes.Equal(again, data) {
+		t.Errorf("it is written as %q, %v", again, err)
+	}
+}
+
 func writeGolden(t *testing.T) {
 	must(t, os.RemoveAll(golden))
 	must(t, os.MkdirAll(golden, 0o755))
@@ -89,7 +103,7 @@ func writeGolden(t *testing.T) {
 	id.Ready = false
 	must(t, storeIdentity(d, id))
 	must(t, d.close())
-	s := mustOpen(t, golden, Options{Cell: id.Cell})
+	s := mustOpen(t, golden, Options{Cell: id.Cell, LogStore: LogBolt})
 	must(t, s.SavePeers(goldenPeers))
 	must(t, s.Stable().SetUint64([]byte(keyTerm), 3))
 	must(t, s.Stable().SetUint64([]byte(keyVoteTerm), 3))
@@ -105,8 +119,8 @@ func writeGolden(t *testing.T) {
 }
 
 func FuzzIdentity(f *testing.F) {
-	for _, name := range []string{"identity", "peers"} {
-		data, err := os.ReadFile(golden + "/" + name)
+	for _, name := range []string{golden + "/identity", golden + "/peers", "testdata/v2/identity"} {
+		data, err := os.ReadFile(name)
 		must(f, err)
 		f.Add(data)
 	}

@@ -7,10 +7,10 @@ func mutants() []Mutant {
 	return slices.Concat(
 		evidenceMutants(), answerMutants(), termMutants(),
 		inboundMutants(), switchMutants(), raftMutants(),
-		voteMutants(), diskMutants(),
+		voteMutants(), diskMutants(), logMutants(),
 		leaseMutants(), graceMutants(), renewalMutants(), expiryMutants(), pauseMutants(),
 		releaseMutants(), retryMutants(), readMutants(), leaderMutants(),
-		lockMutants(), sessionMutants(), resultMutants(), stateMutants(),
+		lockMutants(), sharedMutants(), lossMutants(), deadlockMutants(), sessionMutants(), resultMutants(), stateMutants(),
 		watchMutants(), agreementMutants(),
 		formingMutants(), strangerMutants(), fenceMutants(), boundMutants(),
 	)

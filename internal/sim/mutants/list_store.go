@@ -1,6 +1,9 @@
 package main
 
-const store = "internal/store"
+const (
+	store  = "internal/store"
+	seglog = store + "/seglog"
+)
 
 // voteMutants: what a server has promised, and keeps over a crash.
 func voteMutants() []Mutant {
@@ -52,5 +55,42 @@ func diskMutants() []Mutant {
 			in(store+"/logs.go", "IsMonotonic() bool { return true }", "IsMonotonic() bool { return false }"), by(store, "TestMonotonic")},
 		{"store/panic-not-recovered", "G12", "a bbolt file whose pages make no sense ends the host program",
 			in(store+"/guard.go", "		if r := recover(); r != nil {\n", "		if r := error(nil); r != nil {\n"), by(store, "TestPanicInStore")},
+	}
+}
+
+// logMutants: the log in segment files.
+func logMutants() []Mutant {
+	return []Mutant{
+		{"log/no-sync", "G11", "a write is acknowledged before it is on the disk",
+			in(seglog+"/segment.go", "	if err := s.f.sync(); err != nil {\n		return err\n	}\n	s.end = end\n", "	s.end = end\n"), by(seglog, "TestG11_EveryCrash")},
+		{"log/entries-come-back", "G10 G11", "that entries were removed is not written down: they come back when the log is opened",
+			in(seglog+"/log.go", "	if err := l.write(s, frame{Kind: frameKeep, First: first, Last: last}, newFrame(l.buf)); err != nil {\n		return err\n	}\n", "	_ = s\n"),
+			by(seglog, "TestFault_raftwal31_.*|TestModel")},
+		{"log/unfinished-write-counts", "G11", "a write of which parts are missing is read as if it were whole",
+			in(seglog+"/recover.go", "		if sum(s.Salt, payload) != f.Sum {\n", "		if f.Kind == 0 {\n"), by(seglog, "TestG11_EveryCrash")},
+		{"log/not-settled", "G11", "what is read from the memory of the system is not synced before the log goes on",
+			in(seglog+"/recover.go", "		return l.settle()\n", "		return nil\n"), by(seglog, "TestG11_RandomCrashes")},
+		{"log/damage-is-cut-off", "G11", "acknowledged entries that are damaged are taken for an unfinished write, and cut off",
+			in(seglog+"/recover.go", "at >= 0 {\n		return fmt.Errorf", "at > 1<<40 {\n		return fmt.Errorf"), by(seglog, "TestG11_EveryFlippedBit")},
+		{"log/no-marks", "G11", "a write is not marked as synced: damage of the last one passes for an unfinished write",
+			in(seglog+"/segment.go", "	s.end = end\n	return s.mark(number)\n", "	s.end = end\n	return nil\n"), by(seglog, "TestG11_EveryFlippedBit")},
+		{"log/marked-too-early", "G11", "a write is marked as synced before it is: an unfinished one passes for damage, and costs the directory",
+			in(seglog+"/segment.go", "	if _, err := s.f.WriteAt(buf, s.end); err != nil {\n		return err\n	}\n",
+				"	if _, err := s.f.WriteAt(buf, s.end); err != nil {\n		return err\n	}\n	if _, err := s.f.WriteAt(binary.LittleEndian.AppendUint64(nil, mark(number, s.Salt)), end-markSize); err != nil {\n		return err\n	}\n"),
+			by(seglog, "TestG11_EveryCrash")},
+		{"log/segment-not-in-directory", "G11", "a segment is written to before the directory holds it for good",
+			in(seglog+"/segment.go", "		err = dir.sync()\n", "		err = nil\n"), by(seglog, "TestG11_EveryCrash")},
+		{"log/cut-file", "G11", "a file that was cut short is taken for a shorter log",
+			in(seglog+"/recover.go", "	if s.end+frameSize > grown || len(trimZeros(data[grown:])) > 0 {\n", "	if s.end > grown+frameSize {\n"), by(seglog, "TestG11_CutShort")},
+		{"log/segment-missing", "G11", "that the newest segment is missing is not noticed",
+			in(seglog+"/recover.go", "		if sealed && i == len(numbers)-1 {\n", "		if sealed && i == len(numbers) {\n"), by(seglog, "TestG11_CutShort")},
+		{"log/entries-missing", "G11", "that the oldest segments are missing is not noticed",
+			in(seglog+"/recover.go", "	if l.span.missing() {\n", "	if l.span.missing() && l.number == 0 {\n"), by(seglog, "TestG11_CutShort")},
+		{"log/goes-on-after-failure", "G11", "a log that failed takes the next write, and syncs again",
+			in(seglog+"/log.go", "	if l.failed != nil {\n		return nil, l.failed\n	}\n	s := l.segments", "	s := l.segments"), by(seglog, "TestG11_FailureAtAnyOperation")},
+		{"log/other-kind-opened", "G11", "a directory is opened with another kind of log than it has",
+			in(store+"/store.go", "opts.LogStore != \"\" && has != opts.LogStore {", "opts.LogStore != \"\" && has == \"\" {"), by(store, "TestKindOfLog")},
+		{"log/older-programs", "G11", "a directory with segments looks to an earlier program like one of its own, without a log",
+			in(store+"/identity.go", "		version = identityVersion\n", "		version = 1\n"), by(store, "TestG11_OlderProgramsRefuseSegments")},
 	}
 }

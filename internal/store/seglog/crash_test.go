@@ -220,3 +220,32 @@ func TestG11_RandomCrashes(t *testing.T) {
 		}
 	}
 }
+
+// Saw: a server was killed after its log had been shortened; it started again, and wrote, and after the next start it
+// could not read its log.
+// Here: whenever the process ends while the log is shortened, over the border of segments and not, it opens, and what is
+// appended then follows what was left.
+func TestFault_raftwal31_KillAfterTruncation(t *testing.T) {
+	kills := 0
+	for lo := uint64(1); lo <= 60; lo += 7 {
+		for _, c := range []change{{lo: lo, hi: 60}, {lo: 1, hi: lo}} {
+			var moments []scene
+			must(t, play([]change{store(1, 30, 1), store(31, 60, 1), c}, func(s scene) {
+				if s.running == nil || s.running.entries == nil {
+					moments = append(moments, scene{s.disk.kill(), s.before, s.running, s.exists})
+				}
+			}))
+			for _, s := range moments {
+				kills++
+				l, m, err := s.check(s.disk)
+				if err != nil {
+					t.Fatalf("%v: %v", s, err)
+				}
+				if err := goOn(l, m, s.disk); err != nil {
+					t.Fatalf("%v: %v", s, err)
+				}
+			}
+		}
+	}
+	t.Log(kills, "kills")
+}
