@@ -4,8 +4,10 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
 	"net"
 	"sync"
+	"syscall"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -30,6 +32,7 @@ type port struct {
 	once     sync.Once
 	off      bool
 	conns    []net.Conn
+	dialled  []net.Conn // their far ends
 }
 
 func (b *switchboard) port(id string) *port {
@@ -50,6 +53,27 @@ func (b *switchboard) unplug(id string, off bool) {
 		_ = c.Close()
 	}
 	p.conns = nil
+}
+
+// hangUp ends every connection that a node has dialled from the other end, as the death of all others would.
+func (b *switchboard) hangUp(id string) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	for _, far := range b.ports[id].dialled {
+		_ = far.Close()
+	}
+	b.ports[id].dialled = nil
+}
+
+// line is a net.Pipe that ends as TCP does.
+type line struct{ net.Conn }
+
+func (l line) Write(b []byte) (int, error) {
+	n, err := l.Conn.Write(b)
+	if errors.Is(err, io.ErrClosedPipe) {
+		err = syscall.EPIPE
+	}
+	return n, err
 }
 
 func (p *port) Dial(ctx context.Context, id string) (net.Conn, error) {
@@ -73,7 +97,8 @@ func (p *port) Dial(ctx context.Context, id string) (net.Conn, error) {
 	defer p.board.mu.Unlock()
 	p.conns = append(p.conns, mine, theirs)
 	o.conns = append(o.conns, mine, theirs)
-	return mine, nil
+	p.dialled = append(p.dialled, theirs)
+	return line{mine}, nil
 }
 
 func (p *port) Accept() (net.Conn, error) {
@@ -179,5 +204,35 @@ func TestOnlyRaftsMainLoopChangesTheTerm(t *testing.T) {
 		}
 		f.store.set(func(s *memStore) { s.hang = nil })
 		close(hang)
+	})
+}
+
+// A server that has led before has streams to the others in store. They broke while nobody used them; its next election is
+// not lost to that.
+func TestBrokenStreamsLoseNoVotes(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		c, b := streamCell(t)
+		l := c.leader()
+		f := c.others(l)[0]
+		for _, to := range []*member{f, l} {
+			if err := c.leader().Transfer(t.Context(), to.ID()); err != nil {
+				t.Fatal(err)
+			}
+			eventually(t, "the target leads", func() bool { return to.ActiveTerm() != 0 })
+		}
+		time.Sleep(2 * election)
+		term := l.ActiveTerm()
+		b.unplug(c.others(l, f)[0].ID(), true) // f needs the vote of l
+		b.hangUp(f.ID())
+		began := time.Now()
+		if err := f.inbound.stand(t.Context(), candidacy{leader: raft.ServerID(l.ID()), term: term}); err != nil {
+			t.Fatal(err)
+		}
+		for f.ActiveTerm() == 0 && time.Since(began) < election/4 {
+			time.Sleep(latency)
+		}
+		if got := f.ActiveTerm(); got != term+1 {
+			t.Errorf("after %v its active term is %d, not %d", time.Since(began), got, term+1)
+		}
 	})
 }

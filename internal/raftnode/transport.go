@@ -1,9 +1,11 @@
 package raftnode
 
 import (
+	"errors"
 	"fmt"
 	"io"
 	"sync"
+	"syscall"
 
 	"github.com/hashicorp/raft"
 
@@ -43,8 +45,11 @@ func (t *transport) AppendEntries(id raft.ServerID, addr raft.ServerAddress, req
 	if err != nil {
 		return err
 	}
-	*resp = raft.AppendEntriesResponse{} // raft reuses it, and an old term in it must not pass for an answer
-	if err := t.inner.AppendEntries(id, addr, req, resp); err != nil {
+	err = again(func() error {
+		*resp = raft.AppendEntriesResponse{} // raft reuses it, and an old term in it must not pass for an answer
+		return t.inner.AppendEntries(id, addr, req, resp)
+	})
+	if err != nil {
 		return err
 	}
 	t.answered(id, req, resp, sent)
@@ -66,14 +71,14 @@ func (t *transport) RequestVote(id raft.ServerID, addr raft.ServerAddress, req *
 	if err := t.sw.Err(); err != nil {
 		return err
 	}
-	return t.inner.RequestVote(id, addr, req, resp)
+	return again(func() error { return t.inner.RequestVote(id, addr, req, resp) })
 }
 
 func (t *transport) RequestPreVote(id raft.ServerID, addr raft.ServerAddress, req *raft.RequestPreVoteRequest, resp *raft.RequestPreVoteResponse) error {
 	if err := t.sw.Err(); err != nil {
 		return err
 	}
-	return t.prevote.RequestPreVote(id, addr, req, resp)
+	return again(func() error { return t.prevote.RequestPreVote(id, addr, req, resp) })
 }
 
 func (t *transport) InstallSnapshot(id raft.ServerID, addr raft.ServerAddress, req *raft.InstallSnapshotRequest, resp *raft.InstallSnapshotResponse, data io.Reader) error {
@@ -93,7 +98,22 @@ func (t *transport) TimeoutNow(id raft.ServerID, addr raft.ServerAddress, req *r
 	if err := t.sw.Err(); err != nil {
 		return err
 	}
-	return t.inner.TimeoutNow(id, addr, req, resp)
+	return again(func() error { return t.inner.TimeoutNow(id, addr, req, resp) })
+}
+
+// again repeats a request whose stream was broken. Raft keeps streams that it does not use, and learns only with the next
+// request on one that the process at its other end is no more. The followers of a leader that has died have such
+// streams, from when they led themselves: an election that lost its votes to them would cost an election timeout. Each
+// failure uses one up. What is repeated has the same effect once or twice; as evidence it counts from the first time.
+func again(request func() error) error {
+	err := request()
+	for range maxPooledStreams {
+		if !errors.Is(err, io.EOF) && !errors.Is(err, syscall.ECONNRESET) && !errors.Is(err, syscall.EPIPE) {
+			return err
+		}
+		err = request()
+	}
+	return err
 }
 
 // stamp prepares an AppendEntries for its way out.

@@ -51,7 +51,7 @@ func switchMutants() []Mutant {
 			in(raftnode+"/transport.go", "	if err := t.sw.Err(); err != nil {\n		return nil, stamp{}, err\n	}\n", ""),
 			by(raftnode, "TestG11_APoisonedNodeIsSilent")},
 		{"poison/votes-leave", "G1 G11", "a server that has failed asks for votes",
-			in(raftnode+"/transport.go", "	if err := t.sw.Err(); err != nil {\n		return err\n	}\n	return t.inner.RequestVote(", "	return t.inner.RequestVote("),
+			in(raftnode+"/transport.go", "	if err := t.sw.Err(); err != nil {\n		return err\n	}\n	return again(func() error { return t.inner.RequestVote(", "	return again(func() error { return t.inner.RequestVote("),
 			by(raftnode, "TestG11_APoisonedNodeIsSilent")},
 		{"poison/still-active", "G3 G11", "a leader that has failed goes on acknowledging",
 			in(raftnode+"/term.go", "term == 0 || n.cfg.Switch.Err() != nil || !n.leading(term)", "term == 0 || !n.leading(term)"),
