@@ -6,6 +6,7 @@
 //
 // Machines differ; what counts are ratios within one run.
 //
-// What takes several processes is measured by the command in failover: the time from kill -9 of the leader to the next
-// grant, and the CPU time of an idle cell.
+// What takes several processes is measured by commands: in failover the time from kill -9 of the leader to the next
+// grant, and the CPU time of an idle cell; in scale a cell under the load that it is built for. What one server's copy of
+// the state costs is in state.
 package bench
