@@ -52,7 +52,23 @@ func derivedDifference(a, b *State) string {
 		return "keys of sessions"
 	case !slices.Equal(a.waiting.Items(), b.waiting.Items()):
 		return "places of sessions"
-	case !slices.EqualFunc(a.locks.Values(), b.locks.Values(), func(a, b *lock) bool { return a.waiting == b.waiting }):
+	case !slices.Equal(a.stakes.Items(), b.stakes.Items()):
+		return "readers and slots of sessions"
+	case !slices.Equal(a.crowds.Keys(), b.crowds.Keys()) || !slices.Equal(a.crowds.Values(), b.crowds.Values()):
+		return "crowds"
+	case !slices.Equal(a.vacant.Items(), b.vacant.Items()):
+		return "vacant slots"
+	case !slices.Equal(a.leases.Items(), b.leases.Items()):
+		return "leases"
+	case !slices.Equal(a.declared.Items(), b.declared.Items()):
+		return "what is said to be held"
+	case !slices.EqualFunc(a.joint.Items(), b.joint.Items(), func(a, b place) bool {
+		return a.name == b.name && a.position == b.position && a.seq == b.seq
+	}):
+		return "places of requests for several names"
+	case a.crowded != b.crowded || a.special != b.special || a.grants != b.grants || a.requests != b.requests:
+		return "counts of grants and requests"
+	case !slices.EqualFunc(a.locks.Values(), b.locks.Values(), func(a, b *lock) bool { return a.waiting == b.waiting && a.crowded == b.crowded }):
 		return "lengths of queues"
 	case !slices.EqualFunc(a.sessions.Values(), b.sessions.Values(), func(a, b *session) bool {
 		return a.end != 0 || a.outstanding == b.outstanding

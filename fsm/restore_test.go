@@ -25,6 +25,33 @@ func full(t testing.TB) *State {
 	return r.State
 }
 
+// wide returns a state that has records of the other types that there are of locks.
+func wide(t testing.TB) *State {
+	r := newReplica(t)
+	r.do(Generation{First: true, Cell: Nonce{1}}, SetFormat{Format: 2})
+	a, b, c := r.open("a"), r.open("b"), r.open("c")
+	change := func(id SessionID, seq uint64) Change { return Change{Session: id, Seq: seq} }
+	lock := func(id SessionID, seq uint64, name string, t Terms) Lock {
+		return Lock{Change: change(id, seq), Name: name, Data: []byte(name), Terms: &t}
+	}
+	r.do(
+		lock(a, 1, "m", Terms{More: []string{"l", "n"}, TTL: 5e9}), lock(a, 2, "r", Terms{Shared: true}),
+		lock(b, 1, "r", Terms{Shared: true, More: []string{"q"}, Delay: 1e9}), lock(b, 2, "s", Terms{Slots: 3, Delay: 1e9}),
+		lock(b, 3, "d", Terms{Delay: 2e9}), lock(a, 3, "s", Terms{Slots: 3, Delay: 1e9}), lock(a, 4, "t", Terms{Slots: 2, More: []string{"s"}}),
+		Lock{Change: change(a, 5), Name: "p"},
+		Expire{Term: 1, Sessions: []SessionID{b}},
+	)
+	held := func(name string, i int) GrantID { return GrantID{name, r.Lookup(name).Holders[i].Token} }
+	r.do(
+		lock(c, 1, "n", Terms{Holding: []GrantID{held("p", 0)}}), lock(c, 2, "n", Terms{More: []string{"free", "r"}}),
+		lock(c, 3, "s", Terms{Shared: true}), lock(c, 4, "d", Terms{}), Lock{Change: change(c, 5), Name: "p"},
+		Lock{Change: change(c, 6), Name: "free"}, lock(c, 7, "p", Terms{Slots: 4, Holding: []GrantID{held("s", 0)}}),
+		Revoke{Change: change(c, 8), Name: "l", Token: held("l", 0).Token}, lock(c, 9, "p", Terms{Slots: 5}),
+	)
+	r.do(RevokeSession{Change: change(c, 10), Target: a})
+	return r.State
+}
+
 func restore(records []Record) error {
 	_, err := Restore(withNil(slices.Values(records)))
 	return err
@@ -32,7 +59,12 @@ func restore(records []Record) error {
 
 // TestRestoreIncomplete leaves out, doubles and swaps records.
 func TestRestoreIncomplete(t *testing.T) {
-	records := slices.Collect(full(t).Records())
+	t.Run("full", func(t *testing.T) { restoreIncomplete(t, full(t)) })
+	t.Run("wide", func(t *testing.T) { restoreIncomplete(t, wide(t)) })
+}
+
+func restoreIncomplete(t *testing.T, s *State) {
+	records := slices.Collect(s.Records())
 	if err := restore(records); err != nil {
 		t.Fatal(err)
 	}
@@ -59,12 +91,8 @@ func TestRestoreIncomplete(t *testing.T) {
 
 // TestRestoreContradiction changes one record at a time into something that cannot be.
 func TestRestoreContradiction(t *testing.T) {
-	good := slices.Collect(full(t).Records())
 	const none = 99 // no such session
-	tests := []struct {
-		name  string
-		wrong func(Record) Record
-	}{
+	tests := []contradiction{
 		{"no parameters", edit(func(r *Header) { r.Params = Params{} })},
 		{"floor beyond revision", edit(func(r *Header) { r.Floor = r.Revision + 2 })},
 		{"hold while locks are held", edit(func(r *Header) { r.Hold = true })},
@@ -103,6 +131,56 @@ func TestRestoreContradiction(t *testing.T) {
 		{"another count", edit(func(r *Trailer) { r.Events++ })},
 		{"no record at all", func(Record) Record { return nil }},
 	}
+	contradictions(t, full(t), tests)
+	contradictions(t, wide(t), []contradiction{
+		{"format 1, which goes without saying", edit(func(r *Header) { r.Format = 1 })},
+		{"a code there is not", edit(func(r *ResultRecord) { r.Result.Code = NoSuchSession + 1 })},
+		{"a grant of nothing", edit(func(r *GrantRecord) { r.Names = nil })},
+		{"a grant of the same name twice", edit(func(r *GrantRecord) { r.Names = append(r.Names, r.Names[0]) })},
+		{"a grant of nobody", edit(func(r *GrantRecord) { r.Session = none })},
+		{"a grant under a future token", edit(func(r *GrantRecord) { r.Token = 1 << 60 })},
+		{"slots for readers", edit(func(r *GrantRecord) { r.Shared, r.Slots = true, 3 })},
+		{"a grant beside another", edit(func(r *GrantRecord) { r.Shared, r.Slots, r.Slot = false, 0, nil })},
+		{"more slots than others say", edit(func(r *GrantRecord) { r.Slots++ })},
+		{"a slot there is not", edit(func(r *GrantRecord) { r.Slot = []uint32{7, 7}[:len(r.Names)%3] })},
+		{"a slot taken twice", edit(func(r *GrantRecord) { r.Slot = []uint32{0, 0}[:len(r.Names)%3] })},
+		{"a lease below nothing", edit(func(r *GrantRecord) { r.TTL = -1 })},
+		{"a grant that a LockRecord would do for", edit(func(r *GrantRecord) {
+			if r.Names[0] == "m" {
+				r.Names, r.TTL = r.Names[:1], 0
+			}
+		})},
+		{"a loss without a delay", edit(func(r *LossRecord) { r.Delay = 0 })},
+		{"a loss of no name", edit(func(r *LossRecord) { r.Name = "" })},
+		{"a loss of the future", edit(func(r *LossRecord) { r.Token = 1 << 60 })},
+		{"a loss where somebody holds", edit(func(r *LossRecord) { r.Name = "m" })},
+		{"a loss in a slot that is held", edit(func(r *LossRecord) { r.Slot = 1 })},
+		{"a mark of nobody", edit(func(r *MarkRecord) { r.Mark.Session = none })},
+		{"a mark of nothing", edit(func(r *MarkRecord) { r.Mark.Token += 1 << 50 })},
+		{"a mark of a session with a name", edit(func(r *MarkRecord) { r.Mark.Name += "x" })},
+		{"a request for nothing", edit(func(r *RequestRecord) { r.Names = nil })},
+		{"a request that a WaiterRecord would do for", edit(func(r *RequestRecord) {
+			r.Names, r.Shared, r.Slots, r.TTL, r.Delay, r.Holding = r.Names[:1], false, 0, 0, 0, nil
+		})},
+		{"a request with a result", edit(func(r *RequestRecord) { r.Seq = 8 })},
+		{"a request for other slots", edit(func(r *RequestRecord) { r.Slots++ })},
+		{"a request that could be granted", edit(func(r *RequestRecord) { r.Names = []string{"new", "newer"} })},
+		{"another count of grants", edit(func(r *Trailer) { r.Grants++ })},
+		{"another count of losses", edit(func(r *Trailer) { r.Losses-- })},
+		{"another count of marks", edit(func(r *Trailer) { r.Marks-- })},
+		{"another count of requests", edit(func(r *Trailer) { r.Requests-- })},
+	})
+}
+
+// contradiction changes one record.
+type contradiction struct {
+	name  string
+	wrong func(Record) Record
+}
+
+func contradictions(t *testing.T, s *State, tests []contradiction) {
+	t.Helper()
+	good := slices.Collect(s.Records())
 	for _, test := range tests {
 		damaged := 0
 		for i := range good {
@@ -203,6 +281,27 @@ func TestHashSeesEverything(t *testing.T) {
 		see(EventRecord{Event: r})
 	}
 	see(EventRecord{N: 1})
+	for _, r := range []Result{{Slots: 1}, {Slot: 1}, {Cycle: &Cycle{}}, {Cycle: &Cycle{[]Wait{{}}}},
+		{Cycle: &Cycle{[]Wait{{Session: 1}}}}, {Cycle: &Cycle{[]Wait{{Label: "a"}}}}, {Cycle: &Cycle{[]Wait{{Holds: "a"}}}},
+		{Cycle: &Cycle{[]Wait{{Token: 1}}}}, {Cycle: &Cycle{[]Wait{{WaitsFor: "a"}}}}} {
+		see(ResultRecord{Result: r})
+	}
+	see(Header{Format: 2})
+	for _, r := range []GrantRecord{{}, {Names: []string{"a", "b"}}, {Names: []string{"ab"}}, {Token: 1}, {Session: 1},
+		{Data: []byte("a")}, {Shared: true}, {Slots: 1}, {Slot: []uint32{1}}, {TTL: 1}, {Delay: 1}} {
+		see(r)
+	}
+	for _, r := range []LossRecord{{}, {Name: "a"}, {Token: 1}, {Delay: 1}, {Shared: true}, {Slots: 1}, {Slot: 1}} {
+		see(r)
+	}
+	for _, m := range []Mark{{}, {Session: 1}, {Token: 1}, {Name: "a"}} {
+		see(MarkRecord{m})
+	}
+	for _, r := range []RequestRecord{{}, {Names: []string{"a", "b"}}, {Names: []string{"ab"}}, {Position: 1}, {Session: 1},
+		{Seq: 1}, {Data: []byte("a")}, {Shared: true}, {Slots: 1}, {TTL: 1}, {Delay: 1}, {Holding: []GrantID{{}}},
+		{Holding: []GrantID{{"a", 1}}}} {
+		see(r)
+	}
 	for i := range 11 {
 		p := make([]uint64, 11)
 		p[i] = 1
