@@ -256,6 +256,50 @@ func TestSlowReaderOfReplies(t *testing.T) {
 	})
 }
 
+// A peer that lives and does not read loses its connection; one that reads slowly keeps it.
+func TestReadersThatAreSlow(t *testing.T) {
+	for name, pace := range map[string]time.Duration{"slow": 300 * time.Millisecond, "dead slow": time.Hour} {
+		t.Run(name, func(t *testing.T) {
+			bubble(t, func(t *testing.T, _ *transport.Memory, w *world) {
+				b := w.node("b", nil)
+				c := w.stranger(t, "y", b)
+				var f frames
+				f.add(message{kind: kindRequest, id: 1, arg: uint64(later)})
+				if _, err := c.Write(f.run()); err != nil {
+					t.Fatal(err)
+				}
+				r := <-b.served
+				const size = 4 << 20 // a quarter of it is on its way
+				for range 4 {
+					r.Send(make([]byte, size/4))
+				}
+				stop := make(chan struct{})
+				defer close(stop)
+				go func() {
+					for {
+						select {
+						case <-stop:
+							return
+						case <-time.After(200 * time.Millisecond):
+							_, _ = c.Write([]byte("\x00\x00\x00\x01\x01\x06"))
+						}
+					}
+				}()
+				if pace == time.Hour {
+					within(t, noticed, "closing", func() { <-r.Done() })
+					return
+				}
+				for read := 0; read < size; read += 200 << 10 {
+					time.Sleep(pace)
+					if _, err := io.ReadFull(c, make([]byte, 200<<10)); err != nil {
+						t.Fatalf("after %d bytes: %v", read, err)
+					}
+				}
+			})
+		})
+	}
+}
+
 func TestConnectionsOfOnePeerAreBounded(t *testing.T) {
 	bubble(t, func(t *testing.T, _ *transport.Memory, w *world) {
 		b := w.node("b", nil)

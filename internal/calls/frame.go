@@ -17,7 +17,8 @@ import (
 //	ping                                      wants a pong
 //	pong                                      answers a ping
 //
-// The first two are sent by the side that dialled, the next three by the other one, pings and pongs by both.
+// The first two are sent by the side that dialled, the next three by the other one, pings and pongs by both. Ids of
+// requests begin at 1; an end of 0 refuses the connection, and nothing that was asked on it has been done.
 const (
 	frameVersion = 1
 	frameHead    = 5

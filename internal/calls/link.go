@@ -164,7 +164,6 @@ func (l *link) read() {
 	err := l.readFrames()
 	l.close(err)
 	l.nc.Close()
-	l.in.giveBack()
 	l.mu.Lock()
 	err = l.err
 	l.mu.Unlock()

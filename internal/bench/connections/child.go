@@ -126,14 +126,23 @@ func (p plan) hold(ctx context.Context) error {
 		case "renew":
 			fmt.Println(p.renewAll(ctx, clients))
 		case "silence":
-			select {
-			case <-time.After(p.phase):
-			case <-ctx.Done():
-			}
+			pause(ctx, p.phase)
 			fmt.Println(p.phase)
 		}
 	}
 	return nil
+}
+
+// pause waits, and tells whether ctx lives.
+func pause(ctx context.Context, d time.Duration) bool {
+	timer := time.NewTimer(d)
+	defer timer.Stop()
+	select {
+	case <-timer.C:
+		return true
+	case <-ctx.Done():
+		return false
+	}
 }
 
 // dial connects all clients.
@@ -203,8 +212,7 @@ func (p plan) renewAll(ctx context.Context, clients []client) (renewals, failure
 	var all sync.WaitGroup
 	for i := range clients {
 		all.Go(func() {
-			time.Sleep(rand.N(p.renew))
-			for ; time.Now().Before(end) && ctx.Err() == nil; time.Sleep(p.renew) {
+			for wait := rand.N(p.renew); pause(ctx, wait) && time.Now().Before(end); wait = p.renew {
 				start := time.Now()
 				if err := clients[i].renew(ctx); err != nil {
 					failed[i]++

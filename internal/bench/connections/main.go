@@ -162,8 +162,8 @@ func (p plan) print(f figures) {
 	fmt.Printf("| stacks | %d B |\n", f.memory.stacks/n)
 	fmt.Printf("| both | %.1f KiB |\n", float64(f.memory.heap+f.memory.stacks)/float64(n)/1024)
 	fmt.Printf("| resident memory | %.1f KiB |\n", float64(f.resident)/float64(n)/1024)
-	fmt.Printf("| CPU a renewal | %s |\n", each(f.renewing-f.idle))
-	fmt.Printf("| CPU a renewal, with what an idle server takes | %s |\n", each(f.renewing))
-	fmt.Printf("| CPU of the idle server | %.2f %% of a core |\n", 100*f.idle.Seconds()/p.phase.Seconds())
+	fmt.Printf("| CPU a renewal | %s |\n", each(f.renewing))
+	fmt.Printf("| CPU a renewal, without what the server takes while they are silent | %s |\n", each(f.renewing-f.idle))
+	fmt.Printf("| CPU of the server while they are silent | %.2f %% of a core |\n", 100*f.idle.Seconds()/p.phase.Seconds())
 	fmt.Printf("| goroutines of the server, all together | %d |\n", runtime.NumGoroutine())
 }
