@@ -20,7 +20,7 @@ func several(t testing.TB) (*disk, model) {
 	d, m := newDisk(), model{}
 	l, err := open(d, small(false))
 	must(t, err)
-	for _, c := range []change{store(1, 30, 1), store(31, 60, 2), {lo: 50, hi: 60}, {lo: 1, hi: 8}, store(50, 90, 3), store(91, 92, 3)} {
+	for _, c := range []change{store(1, 30, 1), store(31, 60, 2), {lo: 50, hi: 60}, {lo: 1, hi: 8}, store(50, 90, 3), store(91, 92, 3), store(93, 93, 3), store(94, 95, 3)} {
 		must(t, c.do(l))
 		m = c.after(m)
 	}

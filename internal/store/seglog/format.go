@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"hash/crc32"
+	"slices"
 
 	"github.com/hashicorp/raft"
 )
@@ -85,8 +86,12 @@ type frame struct {
 // length is what the frame takes in the file, with its mark.
 func (f frame) length() int { return frameSize + (int(f.Size)+7)&^7 + markSize }
 
-// newFrame begins a buffer for a frame. The payload is appended to it.
-func newFrame(buf []byte) []byte { return append(buf[:0], make([]byte, frameSize)...) }
+// newFrame begins a buffer for a frame, in buf if that is large enough. The payload, of that size, is appended to it.
+func newFrame(buf []byte, size int) []byte {
+	buf = slices.Grow(buf[:0], frame{Size: uint32(size)}.length())[:frameSize]
+	clear(buf)
+	return buf
+}
 
 // finish fills in the header of a frame whose payload is in buf, and leaves its mark at zero.
 func (f frame) finish(buf []byte, salt uint32) []byte {

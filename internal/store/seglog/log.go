@@ -23,7 +23,7 @@ const (
 	defaultSegment = 64 << 20
 	defaultStep    = 1 << 20
 	maxWrite       = 16 << 20 // bytes of entries in one frame, if it has more than one
-	keptBuffer     = 1 << 20  // larger ones are not kept for the next write
+	keptBuffer     = 2 << 20  // larger ones are not kept for the next write
 )
 
 // Log is a raft.LogStore. Reads are safe for concurrent use with each other and with one write at a time. Entries follow
@@ -121,7 +121,7 @@ func (l *Log) StoreLogs(entries []*raft.Log) error {
 		if size > maxPayload {
 			return fmt.Errorf("entry %d has %d bytes, the limit is %d", entries[0].Index, size, maxPayload)
 		}
-		if err := l.store(entries[:n]); err != nil {
+		if err := l.store(entries[:n], size); err != nil {
 			return err
 		}
 		entries = entries[n:]
@@ -129,8 +129,8 @@ func (l *Log) StoreLogs(entries []*raft.Log) error {
 	return nil
 }
 
-// store writes one frame of entries.
-func (l *Log) store(entries []*raft.Log) error {
+// store writes one frame of entries, which have this size.
+func (l *Log) store(entries []*raft.Log, size int) error {
 	first, last := entries[0].Index, entries[len(entries)-1].Index
 	for i, e := range entries {
 		if e.Index != first+uint64(i) || first == 0 || !l.span.empty() && first != l.span.last+1 {
@@ -141,7 +141,7 @@ func (l *Log) store(entries []*raft.Log) error {
 	if err != nil {
 		return err
 	}
-	buf := newFrame(l.buf)
+	buf := newFrame(l.buf, size)
 	places := make([]place, len(entries))
 	for i, e := range entries {
 		places[i] = place{uint32(s.Segment), uint32(s.end) + uint32(len(buf)), uint32(sizeOf(e))}
@@ -175,7 +175,7 @@ func (l *Log) DeleteRange(lo, hi uint64) error {
 	if err != nil {
 		return err
 	}
-	if err := l.write(s, frame{Kind: frameKeep, First: first, Last: last}, newFrame(l.buf)); err != nil {
+	if err := l.write(s, frame{Kind: frameKeep, First: first, Last: last}, newFrame(l.buf, 0)); err != nil {
 		return err
 	}
 	l.mu.Lock()
@@ -213,7 +213,7 @@ func (l *Log) active() (*segment, error) {
 	if err != nil {
 		return nil, err
 	}
-	return next, l.write(s, frame{Kind: frameSeal}, newFrame(l.buf))
+	return next, l.write(s, frame{Kind: frameSeal}, newFrame(l.buf, 0))
 }
 
 // create begins a segment whose first frame will have this number.

@@ -66,12 +66,9 @@ func (s *segment) mark(number uint64) error {
 // written for many frames at once; a frame that takes most of them itself would only be written twice.
 func (s *segment) grow(need int64, frame int) (err error) {
 	step := int64(s.Step)
-	large := int64(frame) > step/4
-	if !large {
-		need = max(need, s.size+min(s.size, maxGrowth))
-	}
-	want := (need + step - 1) / step * step
-	if large {
+	want := max(need, s.size+min(s.size, maxGrowth))
+	want = (want + step - 1) / step * step
+	if int64(frame) > step/4 {
 		if err = s.f.Truncate(want); err == nil {
 			err = s.f.sync()
 		}
