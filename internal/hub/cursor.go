@@ -102,7 +102,7 @@ func (c *Cursor) Next() (*Batch, error) {
 // Closed reports whether the hub has been closed. Unlike Next it takes nothing from the cursor.
 func (c *Cursor) Closed() bool { return c.hub.ended.Load() }
 
-// Close gives the cursor up: ready is not called any more, but for a call that has begun. It never blocks.
+// Close gives the cursor up. It never blocks; ready may still be called once.
 func (c *Cursor) Close() {
 	c.hub.mu.Lock()
 	defer c.hub.mu.Unlock()
@@ -119,6 +119,10 @@ func (c *Cursor) near() (*Batch, bool) {
 	defer h.mu.Unlock()
 	if c.group == nil {
 		return nil, true
+	}
+	if c.waits >= 0 { // asked again before it was ready: it has seen all that the hub has come to
+		c.next = max(c.next, h.reached+1)
+		c.group.wake(c)
 	}
 	if c.next <= h.reached {
 		if c.next < h.tail.from {

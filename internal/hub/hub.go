@@ -22,6 +22,9 @@ var (
 // ticks is how often in a Config.Progress the hub looks for cursors that have been silent for that long.
 const ticks = 4
 
+// freshFor is how long an answer of Config.Fresh is good for: many cursors ask at once.
+const freshFor = time.Millisecond
+
 // Source is the state that a Hub serves.
 type Source interface {
 	View(read func(*fsm.State))
@@ -45,6 +48,8 @@ type Hub struct {
 	changed   chan struct{} // of one: the state has changed
 	closed    chan struct{}
 	ended     atomic.Bool
+	began     time.Time
+	fresh     atomic.Int64 // when Config.Fresh was last asked and the answer was good, in nanoseconds since began; 0: never
 	pump      Pump
 	observers observers
 
@@ -62,7 +67,7 @@ type Hub struct {
 
 // New returns a hub over cfg.Source. Close ends it.
 func New(cfg Config) *Hub {
-	return &Hub{cfg: cfg, changed: make(chan struct{}, 1), closed: make(chan struct{})}
+	return &Hub{cfg: cfg, began: time.Now(), changed: make(chan struct{}, 1), closed: make(chan struct{})}
 }
 
 // Publish tells of an applied entry. It never blocks.
@@ -111,7 +116,18 @@ func (h *Hub) look() {
 	}
 }
 
-func (h *Hub) stale() bool { return h.cfg.Fresh() > h.cfg.StaleAfter }
+// stale reports whether the last proof of a leader is too old.
+func (h *Hub) stale() bool {
+	now := time.Since(h.began)
+	if at := h.fresh.Load(); at > 0 && now < time.Duration(at)+freshFor {
+		return false
+	}
+	if h.cfg.Fresh() > h.cfg.StaleAfter {
+		return true
+	}
+	h.fresh.Store(int64(now))
+	return false
+}
 
 // enter adds a cursor. The first one starts the hub's goroutine.
 func (h *Hub) enter(c *Cursor, key string, prefix bool) error {

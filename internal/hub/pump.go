@@ -201,7 +201,7 @@ func (p *Pump) give(t *Turn) {
 		t.state = turnIdle
 	default:
 		t.state = turnLate
-		p.late[t.tries].push(t)
+		p.late[t.tries].push(t, delay(t.tries) > 0)
 		t.tries = min(t.tries+1, levels-1)
 	}
 }
@@ -222,8 +222,12 @@ type late struct {
 	since time.Time
 }
 
-func (l *lates) push(t *Turn) {
-	l.turns = append(l.turns, late{t, time.Now()})
+func (l *lates) push(t *Turn, timed bool) {
+	entry := late{turn: t}
+	if timed {
+		entry.since = time.Now()
+	}
+	l.turns = append(l.turns, entry)
 }
 
 func (l *lates) pop() *Turn {

@@ -68,7 +68,9 @@ func TestG9_NothingIsMissedBetweenReadingAndWaiting(t *testing.T) {
 				w.hub.cfg.Source = source
 				w.put("b", "0")
 				watcher := w.watch(opts)
+				source.mu.Lock()
 				source.after = func() { w.put("a", "1") }
+				source.mu.Unlock()
 				if !opts.HasFrom {
 					w.put("b", "1")
 				}
