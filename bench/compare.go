@@ -96,9 +96,12 @@ func (c *comparison) turn(ctx context.Context, b backend, round int) {
 			stop()
 		}
 		if cell == nil {
+			begin := time.Now()
 			var err error
 			if cell, err = c.startCell(ctx, b); err != nil {
-				c.add(report.Record{Backend: b.name, Workload: w.Name, Run: round, Error: "the cell did not start: " + err.Error()})
+				err = fmt.Errorf("the cell did not start: %w", err)
+				c.add(report.Record{Backend: b.name, Workload: w.Name, Run: round, Error: oneLine(err)})
+				c.say(b, w, round, time.Since(begin), err)
 				return
 			}
 		}
@@ -120,7 +123,7 @@ func (c *comparison) startCell(ctx context.Context, b backend) (*running, error)
 	if err != nil {
 		return nil, err
 	}
-	ctx, cancel := context.WithTimeout(ctx, time.Minute)
+	ctx, cancel := context.WithTimeout(ctx, 90*time.Second)
 	defer cancel()
 	r := &running{dir: dir, began: time.Now()}
 	if r.Cell, err = b.Start(ctx, dir); err != nil {
@@ -170,15 +173,26 @@ func (c *comparison) do(ctx context.Context, b backend, cell *running, w work.Wo
 	case errors.Is(err, peer.ErrUnsupported):
 		record(report.Record{Never: true})
 	case err != nil:
-		record(report.Record{Error: strings.ReplaceAll(err.Error(), "\n", "; ")})
+		record(report.Record{Error: oneLine(err)})
 	}
 	for _, r := range got {
 		c.add(r)
 	}
-	fmt.Fprintf(c.progress, "%5.0fs round %d %-14s %-9s %5.1fs %v\n", time.Since(c.began).Seconds(), round+1, b.name, w.Name,
-		time.Since(begin).Seconds(), err)
+	c.say(b, w, round, time.Since(begin), err)
 	return true
 }
+
+// say prints a line of progress.
+func (c *comparison) say(b backend, w work.Workload, round int, took time.Duration, err error) {
+	how := "done"
+	if err != nil {
+		how = oneLine(err)
+	}
+	fmt.Fprintf(c.progress, "%5.0fs round %d %-14s %-9s %5.1fs %s\n", time.Since(c.began).Seconds(), round+1, b.name, w.Name,
+		took.Seconds(), how)
+}
+
+func oneLine(err error) string { return strings.ReplaceAll(err.Error(), "\n", "; ") }
 
 // add keeps a record, in the file too.
 func (c *comparison) add(r report.Record) {

@@ -149,7 +149,7 @@ func (o *options) choose(names []string) error {
 func full() work.Sizes {
 	return work.Sizes{
 		Window: time.Second, Callers: []int{1, 64, 512}, Waiters: 100, Readers: 64, Watchers: []int{100, 1000}, Puts: 50,
-		Sessions: 5000, TTL: 6 * time.Second, Held: 200_000, HeldTime: 8 * time.Second, Kills: 3,
+		Sessions: 3000, TTL: 6 * time.Second, Held: 200_000, HeldTime: 6 * time.Second, Kills: 3,
 	}
 }
 

@@ -58,8 +58,10 @@ func sessions(ctx context.Context, e *Env) error {
 func ask(ctx context.Context, w *proc.Worker, limit time.Duration, order string) error {
 	ctx, cancel := context.WithTimeout(ctx, limit)
 	defer cancel()
-	_, err := w.Ask(ctx, order)
-	return err
+	if _, err := w.Ask(ctx, order); err != nil {
+		return fmt.Errorf("%q: %w", order, err)
+	}
+	return nil
 }
 
 // keepAlive watches the renewals of two rounds go by.

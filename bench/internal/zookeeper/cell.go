@@ -117,7 +117,7 @@ func (c *cell) Spec() string {
 }
 
 func (c *cell) ready(ctx context.Context, i int) error {
-	return proc.Until(ctx, 40*time.Second, func(ctx context.Context) error {
+	return proc.Until(ctx, 80*time.Second, func(ctx context.Context) error {
 		if c.state(ctx, i) == "" {
 			return fmt.Errorf("server %d does not serve", i)
 		}
