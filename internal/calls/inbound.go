@@ -68,7 +68,7 @@ func (in *inbound) begin(m message) error {
 	if m.arg > 1<<16-1 {
 		return fmt.Errorf("%w: method %d", errFrame, m.arg)
 	}
-	r := &Request{Peer: in.peerID(), Method: wire.Method(m.arg), Payload: bytes.Clone(m.body), in: in, id: m.id, size: len(m.body)}
+	r := &Request{Peer: in.node, Method: wire.Method(m.arg), Payload: bytes.Clone(m.body), in: in, id: m.id, size: len(m.body)}
 	in.mu.Lock()
 	if in.requests[m.id] != nil {
 		in.mu.Unlock()
@@ -113,7 +113,7 @@ func (in *inbound) lost(error) {
 		in.finish(r)
 	}
 	in.mu.Unlock()
-	x, id := in.x, in.peerID()
+	x, id := in.x, in.node
 	x.mu.Lock()
 	defer x.mu.Unlock()
 	x.inbound[id] = slices.DeleteFunc(x.inbound[id], func(other *inbound) bool { return other == in })

@@ -34,6 +34,7 @@ var (
 type link struct {
 	x     *Exchange
 	nc    *transport.Conn
+	node  string // id of the node at the other end
 	side  side
 	ctx   context.Context // ends when the link is closed
 	end   context.CancelFunc
@@ -73,7 +74,7 @@ type side interface {
 
 // open begins the link's life and its reader, unless the Exchange is closed; then nc is closed.
 func (l *link) open(x *Exchange, nc *transport.Conn, s side) error {
-	l.x, l.nc, l.side = x, nc, s
+	l.x, l.nc, l.node, l.side = x, nc, nc.Peer().Node, s
 	l.in = intake{from: hearing{l}, maxFrame: x.cfg.MaxFrame, large: &x.large, hold: l.hold}
 	l.ctx, l.end = context.WithCancel(x.ctx)
 	x.mu.Lock()
@@ -89,9 +90,6 @@ func (l *link) open(x *Exchange, nc *transport.Conn, s side) error {
 	}
 	return err
 }
-
-// peerID is the id of the node at the other end.
-func (l *link) peerID() string { return l.nc.Peer().Node }
 
 // close closes the link. Only the first reason counts. It never waits, as closing a stream under a layer of encryption
 // may: a deadline that has passed ends reads and writes, and the reader does the rest.
@@ -171,7 +169,7 @@ func (l *link) read() {
 	if errors.Is(err, errFrame) || errors.Is(err, errSlow) || errors.Is(err, errGreedy) {
 		level = slog.LevelWarn
 	}
-	l.x.cfg.Logger.Log(l.ctx, level, "calls: connection closed", "peer", l.peerID(), "error", err)
+	l.x.cfg.Logger.Log(l.ctx, level, "calls: connection closed", "peer", l.node, "error", err)
 	l.side.lost(err)
 	l.x.forget(l)
 }

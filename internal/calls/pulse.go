@@ -65,7 +65,7 @@ func (x *Exchange) beatAll(slot int) {
 	x.due = append(x.due[:0], x.links[slot]...)
 	x.mu.Unlock()
 	for _, l := range x.due {
-		if slot > 0 && !x.isClient(l.peerID()) {
+		if slot > 0 && !x.isClient(l.node) {
 			x.promote(l)
 		}
 		l.beat()

@@ -9,6 +9,7 @@ import (
 	"fmt"
 	"io"
 	"math/rand/v2"
+	"net"
 	"os"
 	"os/exec"
 	"slices"
@@ -26,7 +27,9 @@ const (
 	clientPrefix = "client-"
 	diallers     = 32 // clients that connect at the same time
 	patience     = 5 * time.Second
-	payloadSize  = 48 // bytes, about those of a renewal of one session
+	// clientTimeout is long, for thousands of clients look at their clocks four times in it, all in one process.
+	clientTimeout = 10 * time.Second
+	payloadSize   = 48 // bytes, about those of a renewal of one session
 )
 
 // child is the process with the clients, as the server sees it. It answers each line with one, and ends with its
@@ -184,8 +187,15 @@ func (c *client) dial(ctx context.Context, i int, server string) error {
 	if c.mux, err = transport.NewMux(ep, transport.MuxConfig{Cell: "bench", Node: id, LearnCellID: true}); err != nil {
 		return err
 	}
+	// With all at one address the kernel looks long for a free port for the last ones.
+	_, port, err := net.SplitHostPort(server)
+	if err != nil {
+		return err
+	}
+	addr := net.JoinHostPort(fmt.Sprintf("127.0.0.%d", 1+i%8), port)
 	c.x = calls.New(calls.Config{
-		Mux: c.mux, Directory: book{serverID: server}, Switch: failstop.New(), Client: true,
+		Mux: c.mux, Directory: book{serverID: addr}, Switch: failstop.New(), Client: true,
+		Timeout: clientTimeout,
 		Handler: func(_ context.Context, r *calls.Request) { r.Fail(calls.ErrUnknownMethod) },
 	})
 	for attempt := 1; ; attempt++ {

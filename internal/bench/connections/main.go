@@ -78,7 +78,7 @@ const serverID = "server"
 // measure is the server, and prints what it sees of itself.
 func (p plan) measure(ctx context.Context) error {
 	before := takeMemory()
-	ep, err := transport.TCP().Listen(ctx, "127.0.0.1:0")
+	ep, err := transport.TCP().Listen(ctx, "0.0.0.0:0")
 	if err != nil {
 		return err
 	}
