@@ -22,15 +22,17 @@ import (
 
 const (
 	servers  = 3
-	mostKill = 100
-	perKill  = time.Minute // at most, with the new start
+	mostEnds = 1000
+	perEnd   = time.Minute // at most, with the new start
+	sessions = 20          // in each process
 )
 
 // plan is what the command line says.
 type plan struct {
 	kills    int
+	stops    int
 	election time.Duration
-	idle     time.Duration
+	idle     time.Duration // 0: not measured
 
 	server int      // of a child: which one
 	dir    string   // of all servers
@@ -40,19 +42,20 @@ type plan struct {
 func main() {
 	log.SetFlags(0)
 	var p plan
-	flag.IntVar(&p.kills, "kills", 10, fmt.Sprintf("how often the leader is killed, 1 to %d", mostKill))
+	flag.IntVar(&p.kills, "kills", 10, fmt.Sprintf("how often the leader is killed, at most %d", mostEnds))
+	flag.IntVar(&p.stops, "stops", 0, fmt.Sprintf("how often the leader is stopped gracefully, at most %d", mostEnds))
 	flag.DurationVar(&p.election, "election", coord.DefaultElectionTimeout, "ElectionTimeout")
-	flag.DurationVar(&p.idle, "idle", 10*time.Second, "how long the idle cell is watched, at most 10m")
+	flag.DurationVar(&p.idle, "idle", 10*time.Second, "how long the idle cell is watched, at most 10m; 0: not at all")
 	flag.IntVar(&p.server, "server", 0, "(for the command itself) be this server")
 	flag.StringVar(&p.dir, "dir", "", "(for the command itself) where the servers keep their things")
 	addrs := flag.String("addrs", "", "(for the command itself) where the servers listen")
 	flag.Parse()
-	if p.kills < 1 || p.kills > mostKill || p.idle <= 0 || p.idle > 10*time.Minute {
-		log.Fatalf("-kills must be 1 to %d, -idle up to 10m", mostKill)
+	if min(p.kills, p.stops) < 0 || max(p.kills, p.stops) > mostEnds || p.idle < 0 || p.idle > 10*time.Minute {
+		log.Fatalf("-kills and -stops must be 0 to %d, -idle 0 to 10m", mostEnds)
 	}
 	ctx, done := signal.NotifyContext(context.Background(), os.Interrupt)
 	defer done()
-	ctx, cancel := context.WithTimeout(ctx, time.Minute+p.idle+time.Duration(p.kills)*perKill)
+	ctx, cancel := context.WithTimeout(ctx, time.Minute+p.idle+time.Duration(p.kills+p.stops)*perEnd)
 	defer cancel()
 	run := p.measure
 	if p.server > 0 {
@@ -78,7 +81,10 @@ func (p plan) measure(ctx context.Context) (err error) {
 		if children[i], err = p.spawn(i); err != nil {
 			return err
 		}
-		defer func() { children[i].kill() }()
+		defer func() {
+			_ = children[i].kill() // or it has ended before
+			children[i].ended()
+		}()
 	}
 	node, err := p.start(ctx, 0)
 	if err != nil {
@@ -88,26 +94,67 @@ func (p plan) measure(ctx context.Context) (err error) {
 	if err := errors.Join(node.WaitReady(ctx), children[1].ready(ctx), children[2].ready(ctx)); err != nil {
 		return err
 	}
-	session, err := node.NewSession(ctx)
+	own, err := p.openSessions(ctx, node)
 	if err != nil {
 		return err
 	}
-	if err := p.watchIdle(ctx, node, children); err != nil {
-		return err
-	}
-	var took []time.Duration
-	for k := range p.kills {
-		d, err := p.killLeader(ctx, node, session, children, fmt.Sprint("lock ", k))
-		if err != nil {
-			return fmt.Errorf("kill %d: %w", k, err)
+	if p.idle > 0 {
+		if err := p.watchIdle(ctx, node, children); err != nil {
+			return err
 		}
-		took = append(took, d)
 	}
-	slices.Sort(took)
-	fmt.Printf("kill -9 of the leader to the next grant, ElectionTimeout %v: median %v of %d, %v to %v\n",
-		p.election, round(took[len(took)/2]), len(took), round(took[0]), round(took[len(took)-1]))
-	fmt.Printf("the session has lived through all of them: %v\n", session.Err() == nil)
+	lost := 0
+	for _, way := range []struct {
+		name  string
+		times int
+		end   func(*child) error
+	}{
+		{"kill -9 of the leader", p.kills, (*child).kill},
+		{"graceful stop of the leader", p.stops, (*child).shutDown},
+	} {
+		var took []time.Duration
+		for k := range way.times {
+			d, n, err := p.endLeader(ctx, node, own, children, fmt.Sprint(way.name, k), way.end)
+			if err != nil {
+				return fmt.Errorf("%s, %d: %w", way.name, k, err)
+			}
+			took, lost = append(took, d), lost+n
+		}
+		if len(took) > 0 {
+			fmt.Printf("%s to the next grant, ElectionTimeout %v, %d times: %s\n", way.name, p.election, len(took), spread(took))
+		}
+	}
+	fmt.Printf("of %d sessions in each process that lived on, %d were lost in all of it\n", sessions, lost+lostOf(own))
 	return nil
+}
+
+// openSessions opens the sessions of one process, with the shortest TTL that there is: those that a failover is most
+// likely to end.
+func (p plan) openSessions(ctx context.Context, node *coord.Node) (own []*coord.Session, err error) {
+	for range sessions {
+		s, err := node.NewSession(ctx, coord.WithTTL(max(time.Second, 4*p.election)))
+		if err != nil {
+			return nil, err
+		}
+		own = append(own, s)
+	}
+	return own, nil
+}
+
+func lostOf(own []*coord.Session) (lost int) {
+	for _, s := range own {
+		if s.Err() != nil {
+			lost++
+		}
+	}
+	return lost
+}
+
+// spread is the 50th, 90th and 99th percentile, and the extremes.
+func spread(took []time.Duration) string {
+	slices.Sort(took)
+	at := func(percent int) time.Duration { return round(took[(len(took)-1)*percent/100]) }
+	return fmt.Sprintf("p50 %v, p90 %v, p99 %v, %v to %v", at(50), at(90), at(99), at(0), at(100))
 }
 
 // watchIdle prints the CPU time that each server takes while nobody asks for anything.
@@ -139,8 +186,9 @@ func (p plan) watchIdle(ctx context.Context, node *coord.Node, children []*child
 	return nil
 }
 
-// killLeader takes the time from the death of the leader, which is another process, to the next grant.
-func (p plan) killLeader(ctx context.Context, node *coord.Node, session *coord.Session, children []*child, name string) (time.Duration, error) {
+// endLeader takes the time from the end of the leader, which is another process, to the next grant, and counts the
+// sessions that were lost in the processes that live on, but for this one.
+func (p plan) endLeader(ctx context.Context, node *coord.Node, own []*coord.Session, children []*child, name string, end func(*child) error) (took time.Duration, lost int, err error) {
 	leader := leads(node)
 	for ; leader <= 0; leader = leads(node) {
 		if leader == 0 {
@@ -149,26 +197,39 @@ func (p plan) killLeader(ctx context.Context, node *coord.Node, session *coord.S
 			}
 		}
 		if err := wait(ctx, p.election/10); err != nil {
-			return 0, err
+			return 0, 0, err
 		}
 	}
 	// Not in step with the renewals and heartbeats.
 	if err := wait(ctx, rand.N(2*p.election)); err != nil {
-		return 0, err
+		return 0, 0, err
 	}
 	begin := time.Now()
-	children[leader].kill()
-	lock, err := session.Lock(ctx, name)
-	took := time.Since(begin)
-	if err != nil {
-		return 0, err
+	if err := end(children[leader]); err != nil {
+		return 0, 0, err
 	}
+	lock, err := own[0].Lock(ctx, name)
+	took = time.Since(begin)
+	if err != nil {
+		return 0, 0, err
+	}
+	children[leader].ended()
 	again, err := p.spawn(leader)
 	if err != nil {
-		return 0, err
+		return 0, 0, err
 	}
 	children[leader] = again
-	return took, errors.Join(lock.Unlock(ctx), again.ready(ctx))
+	if err := errors.Join(lock.Unlock(ctx), again.ready(ctx)); err != nil {
+		return 0, 0, err
+	}
+	for i := 1; i < servers; i++ {
+		n, err := children[i].lost(ctx)
+		if err != nil {
+			return 0, 0, err
+		}
+		lost += n
+	}
+	return took, lost, nil
 }
 
 // start starts a server in this process.
