@@ -11,7 +11,7 @@ import "fmt"
 // Apply panics if it meets a command of a type it does not know, or a state that its own invariants exclude. The
 // state is of no use then.
 func (s *State) Apply(index, term uint64, cmds []Command) Output {
-	st := step{State: s, entryTerm: term}
+	st := step{State: s, entryTerm: term, commands: len(cmds)}
 	for _, c := range cmds {
 		st.apply(c)
 	}
@@ -24,6 +24,7 @@ func (s *State) Apply(index, term uint64, cmds []Command) Output {
 type step struct {
 	*State
 	entryTerm uint64
+	commands  int // in the entry
 	out       Output
 }
 
@@ -89,6 +90,9 @@ func (s *State) next() Revision {
 }
 
 func (st *step) reply(c Change, r Result) {
+	if st.out.Replies == nil {
+		st.out.Replies = make([]Reply, 0, st.commands) // most commands have one
+	}
 	st.out.Replies = append(st.out.Replies, Reply{Session: c.Session, Seq: c.Seq, Result: r})
 }
 

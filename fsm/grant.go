@@ -68,11 +68,10 @@ func (s *State) count(c *claim, n int) {
 // occupy makes a grant hold one of its names, and returns the slot, if it is in one.
 func (s *State) occupy(h held) (slot uint32) {
 	if h.claim.exclusive() {
-		next := lock{session: h.session, token: h.token, claim: h.claim}
-		if l, ok := s.locks.Get(h.name); ok {
+		next := &lock{session: h.session, token: h.token, claim: h.claim}
+		if l, used := s.locks.Set(h.name, next); used { // no clone has seen next yet: to look first costs as much again
 			next.waiting, next.crowded = l.waiting, l.crowded
 		}
-		s.locks.Set(h.name, &next)
 		s.holds.Set(owned{h.session, h.name})
 		return 0
 	}

@@ -43,10 +43,11 @@ func (c *Caller) submit(ctx context.Context, r *request) (fsm.Result, error) {
 			}
 			r.attempts++
 			res, err := c.attempt(ctx, rt, r)
+			if err == nil {
+				return res, nil
+			}
 			var refused *RefusedError
 			switch {
-			case err == nil:
-				return res, nil
 			case errors.As(err, &refused) && maybe:
 				return fsm.Result{}, &unknownError{refused.Err}
 			case errors.As(err, &refused):

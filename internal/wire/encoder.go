@@ -8,8 +8,14 @@ type Encoder struct {
 	out sink
 }
 
+// room is what a slice of the encoder's own begins with: most messages are shorter.
+const room = 128
+
 // NewEncoder returns an encoder that appends to dst, which may be nil.
 func NewEncoder(dst []byte) *Encoder {
+	if dst == nil {
+		dst = make([]byte, 0, room)
+	}
 	e := &Encoder{mp: msgpack.GetEncoder(), out: sink{dst}}
 	e.mp.Reset(&e.out)
 	return e
