@@ -68,12 +68,19 @@ func (s *Server) succeed(leader string, boot, term uint64, changed <-chan struct
 // hasDied finds out whether a process of another server has died. It tries until that is certain, and is false when it
 // is alive, or when ctx ends.
 func (s *Server) hasDied(ctx context.Context, id string, boot uint64) bool {
-	for wait := time.Millisecond; ctx.Err() == nil; wait = min(2*wait, s.cfg.ElectionTimeout/20) {
-		found := unknown
+	return s.processes.hasDied(ctx, id, boot, s.cfg.ElectionTimeout/20, func() finding {
 		if addr, ok := s.gossip.Lookup(id); ok {
-			found = knock(ctx, s.mux, addr, id, boot)
+			return knock(ctx, s.mux, addr, id, boot)
 		}
-		last, gone := s.processes.gone(id)
+		return unknown
+	})
+}
+
+// hasDied knocks again and again, pausing for pause at most.
+func (ps *processes) hasDied(ctx context.Context, id string, boot uint64, pause time.Duration, knock func() finding) bool {
+	for wait := time.Millisecond; ctx.Err() == nil; wait = min(2*wait, pause) {
+		found := knock()
+		last, gone := ps.gone(id)
 		gone = gone && last == boot
 		switch {
 		case found == anotherProcess, found == nobody && gone:

@@ -6,7 +6,7 @@ import "slices"
 func mutants() []Mutant {
 	return slices.Concat(
 		evidenceMutants(), answerMutants(), termMutants(),
-		inboundMutants(), switchMutants(), raftMutants(),
+		inboundMutants(), standMutants(), switchMutants(), raftMutants(),
 		voteMutants(), diskMutants(), logMutants(),
 		leaseMutants(), graceMutants(), renewalMutants(), expiryMutants(), pauseMutants(),
 		releaseMutants(), retryMutants(), readMutants(), leaderMutants(),

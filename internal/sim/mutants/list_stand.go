@@ -1,0 +1,46 @@
+package main
+
+// standMutants: who may stand for election because the leader's process is dead.
+func standMutants() []Mutant {
+	const file = raftnode + "/stand.go"
+	return []Mutant{
+		{"stand/minority", "G8", "a server that alone is kept from the leader deposes it",
+			in(file, "	case agree <= voters/2:\n", "	case agree < 1:\n"), by(raftnode, "TestWhoMayStand")},
+		{"stand/hearsay", "G8", "those who have not seen the process die count as well",
+			in(file, "		if !t.Dead || t.Term < term {\n", "		if t.Term < term {\n"), by(raftnode, "TestWhoMayStand")},
+		{"stand/earlier-term", "G8", "what a server says of another term counts",
+			in(file, "		if !t.Dead || t.Term < term {\n", "		if !t.Dead {\n"), by(raftnode, "TestWhoMayStand")},
+		{"stand/later-term", "G8", "a server stands beside an election that is under way, and splits its votes",
+			in(file, "		if t.Term > term {\n", "		if t.Term > term && s.ID == \"\" {\n"), by(raftnode, "TestWhoMayStand")},
+		{"stand/stale-log", "G8", "one with a shorter log stands, which cannot win, and keeps the one that can from it",
+			in(file, "		if d := compareLogs(t, own); d > 0 || d == 0 && !voter {\n", "		if d := compareLogs(t, own); d == 0 && !voter {\n"),
+			by(raftnode, "TestWhoMayStand")},
+		{"stand/all-at-once", "G8", "all that have seen the death stand at the same moment, and split the votes",
+			in(file, "		if d := compareLogs(t, own); d > 0 || d == 0 && !voter {\n", "		if d := compareLogs(t, own); d > 0 {\n"),
+			by(raftnode, "TestWhoMayStand")},
+		{"stand/nonvoters-count", "G8", "servers without a vote make up the majority",
+			in(file, "		if s.Suffrage != raft.Voter {\n			continue\n		}\n		voters++\n		t :=", "		if s.Suffrage == raft.Voter {\n			voters++\n		}\n		t :="),
+			by(raftnode, "TestWhoMayStand")},
+		{"stand/any-leader", "G8", "a server stands although it follows somebody else by now",
+			in(file, "	return leader == c.leader && r.CurrentTerm()", "	return leader != \"\" && r.CurrentTerm()"), by(raftnode, "TestWhoDoesNotStand")},
+		{"stand/any-term", "G8", "a server stands for a term that has passed",
+			in(file, "r.CurrentTerm() == c.term && in.clock()", "in.clock()"), by(raftnode, "TestWhoDoesNotStand|TestAFollowerStandsAtOnce|TestANodeStandsSeldom")},
+		{"stand/again-and-again", "G8", "a server deposes one leader after the other",
+			in(file, " && in.clock() >= in.standAgain\n", "\n"), by(raftnode, "TestANodeStandsSeldom")},
+		{"stand/nonvoters-and-leaders", "G8", "a server that has no vote, or leads itself, stands",
+			in(raftnode+"/inbound.go", "	if r.State() != raft.Follower || !isVoter(r.GetConfiguration().Configuration(), in.id) {\n", "	if req == nil {\n"),
+			by(raftnode, "TestWhoDoesNotStand|TestTimeoutNowIsObeyedFromTheLeaderOnly")},
+		{"stand/own-name", "G8", "whoever calls itself by a server's own name makes it stand",
+			in(raftnode+"/inbound.go", "	return from != \"\" && from == leader && from != in.id\n", "	return from != \"\" && (from == leader || from == in.id)\n"),
+			by(raftnode, "TestTimeoutNowIsObeyedFromTheLeaderOnly")},
+		{"stand/broken-streams", "G8", "an election is lost to streams that broke while nobody used them",
+			in(raftnode+"/transport.go", "	return again(func() error { return t.inner.RequestVote(id, addr, req, resp) })\n", "	return t.inner.RequestVote(id, addr, req, resp)\n"),
+			by(raftnode, "TestBrokenStreamsLoseNoVotes")},
+		{"stand/silence-is-death", "G8", "a process that does not answer counts as dead",
+			in("internal/server/succession.go", "	return unknown\n}", "	return nobody\n}"), by("internal/server", "TestWhoAnswersAKnock")},
+		{"stand/streams-ignored", "G8", "a process is dead because a firewall refuses in its place, though its streams are open",
+			in("internal/server/succession.go", "found == nobody && gone:", "found == nobody:"), by("internal/server", "TestOnlyWhoHasLostItsStreamsIsDead")},
+		{"stand/own-end", "G8", "streams that this server has ended itself count as ended by the other one",
+			in("internal/server/processes.go", "	c.process.ended = c.process.ended || byPeer\n", "	c.process.ended = true\n"), by("internal/server", "TestWhichStreamsAreLost")},
+	}
+}
