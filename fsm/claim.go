@@ -79,9 +79,13 @@ func (c *claim) granted() *claim {
 	if c == nil || len(c.holding) == 0 {
 		return c
 	}
-	next := *c
-	next.holding = nil
-	return next.orNil()
+	bare := *c
+	bare.holding = nil
+	if bare.plain() && len(bare.data) == 0 {
+		return nil
+	}
+	next := bare // its own variable, so that only this way costs memory
+	return &next
 }
 
 // withData returns the claim with other data.

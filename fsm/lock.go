@@ -1,6 +1,9 @@
 package fsm
 
-import "math"
+import (
+	"math"
+	"slices"
+)
 
 func (st *step) lock(c Lock) {
 	ttl := int64(math.MaxInt64)
@@ -66,13 +69,18 @@ func (st *step) judge(c Lock, w *waiter) (refused Result, now bool) {
 // else stands in nobody's way for long. It reports false if one of those is held under a name that the caller asks
 // for in another way.
 func (st *step) keepHeld(name string, w *waiter) bool {
-	var kept []GrantID
-	for _, g := range w.claim.holding {
+	kept := w.claim.holding
+	for i, g := range w.claim.holding {
 		h, ok := st.find(g.Name, g.Token)
 		if !ok || !st.stays(h) {
+			if len(kept) == len(w.claim.holding) {
+				kept = slices.Clone(kept[:i]) // it is the command's
+			}
 			continue
 		}
-		kept = append(kept, GrantID{h.first(), h.token})
+		if len(kept) < len(w.claim.holding) {
+			kept = append(kept, g)
+		}
 		for i := range h.claim.width() {
 			for j := range w.claim.width() {
 				if h.claim.at(i, h.name) == w.claim.at(j, name) && !h.claim.sameWay(w.claim) {
@@ -81,9 +89,7 @@ func (st *step) keepHeld(name string, w *waiter) bool {
 			}
 		}
 	}
-	next := *w.claim
-	next.holding = kept
-	w.claim = &next
+	w.claim.holding = kept // the claim is new, and nobody else's yet
 	return true
 }
 
