@@ -52,6 +52,7 @@ import (
 
 	"github.com/coordcell/coord/fsm"
 	"github.com/coordcell/coord/internal/caller"
+	"github.com/coordcell/coord/internal/client"
 	"github.com/coordcell/coord/internal/hub"
 	"github.com/coordcell/coord/internal/server"
 	"github.com/coordcell/coord/internal/wire"
@@ -100,10 +101,38 @@ type Config struct {
 	Limits Limits
 	// Logger gets what the node has to say. Default: slog.Default, at Warn and above.
 	Logger *slog.Logger
-	// Hooks are told what happens.
+	// Hooks are told what happens. A client is told of LeaderChanged only.
 	Hooks Hooks
 	// Transport is the network. Default: TCP. transport.NewMemory serves tests.
 	Transport transport.Network
+	// Role says what the node does in its cell. Default: RoleServer.
+	Role Role
+}
+
+// Role is what a node does in its cell.
+type Role uint8
+
+const (
+	// RoleServer keeps a replica of the cell's state, votes, and serves others.
+	RoleServer Role = iota
+	// RoleClient keeps no replica: it makes its calls through one of the servers that Join names or that those tell of,
+	// and moves to another one when it has to. It holds sessions, locks and watches as a server does; it needs no Dir,
+	// opens no port and does not count for any majority. An application of hundreds of processes runs a few servers, and
+	// clients everywhere else. Join and Cell are required, ElectionTimeout must be the servers'; Dir, InMemory, Listen,
+	// Advertise and Expect must be left out.
+	RoleClient
+)
+
+// String returns "server" or "client".
+func (r Role) String() string {
+	switch r {
+	case RoleServer:
+		return "server"
+	case RoleClient:
+		return "client"
+	default:
+		return fmt.Sprintf("Role(%d)", uint8(r))
+	}
 }
 
 // LogStore is a way to keep the log on disk. A Dir has one for ever.
@@ -132,15 +161,15 @@ type Limits struct {
 	HistoryBytes  int // default 64 MiB, at least 64 KiB
 }
 
-// Node is this process's part in a cell: a server with a replica of the cell's state. Any node takes any call, and
-// passes on to the leader what only the leader may do. All methods may be called concurrently.
+// Node is this process's part in a cell: a server with a replica of the cell's state, or a client without one. Any node
+// takes any call, and passes on to the leader what only the leader may do. All methods may be called concurrently.
 type Node struct {
 	srv    cell
 	calls  *caller.Caller // of srv
 	limits server.Limits
 }
 
-// cell is what stands behind a Node: a server.
+// cell is what stands behind a Node: a server, or a client that is attached to one.
 type cell interface {
 	ID() string
 	Name() string
@@ -160,8 +189,10 @@ type cell interface {
 
 	Read(ctx context.Context, r wire.Read) (wire.ReadAnswer, error)
 	Fresh(ctx context.Context) error
-	Hub() *hub.Hub
-	EvidenceAge() time.Duration
+	BeginWatch(ctx context.Context, o hub.Options) (hub.Options, error)
+	Watch(o hub.Options, ready func()) (hub.Reader, error)
+	Pump() *hub.Pump // gives turns to those who read from Watch
+	Observe(name string) hub.LockReader
 	LimitError(l fsm.Limit) error
 }
 
@@ -186,6 +217,17 @@ func start(ctx context.Context, cfg Config) (*Node, error) {
 	}
 	limits := server.Limits(cfg.Limits)
 	hooks := newHookQueue(cfg.Hooks)
+	if cfg.Role == RoleClient {
+		c, err := client.Start(ctx, client.Config{
+			Name: cfg.Name, Cell: cfg.Cell, Join: cfg.Join, ElectionTimeout: cfg.ElectionTimeout, MaxTTL: limits.MaxTTL,
+			Logger: cfg.Logger, Network: cfg.Transport, LeaderChanged: hooks.leaderChanged,
+		})
+		if err != nil {
+			return nil, err
+		}
+		hooks.run(c)
+		return &Node{srv: c, calls: c.Caller(), limits: limits}, nil
+	}
 	srv, err := server.Start(ctx, server.Config{
 		Name: cfg.Name, Cell: cfg.Cell, Dir: cfg.Dir, LogStore: string(cfg.LogStore), InMemory: cfg.InMemory,
 		Listen: cfg.Listen, Advertise: cfg.Advertise, Join: cfg.Join, Expect: cfg.Expect,
@@ -221,18 +263,19 @@ func (n *Node) Done() <-chan struct{} { return n.srv.Done() }
 // while the node runs.
 func (n *Node) Err() error { return n.srv.Err() }
 
-// ID is the node's id: 32 hex digits that were made with its Dir, and that no other node ever has.
+// ID is the node's id: 32 hex digits that were made with its Dir, or for a client at its start, and that no other node ever has.
 func (n *Node) ID() string { return n.srv.ID() }
 
 // Name is Config.Name, or the default made from the host's name and the id.
 func (n *Node) Name() string { return n.srv.Name() }
 
-// Addr is the address it listens on, port filled in.
+// Addr is the address it listens on, port filled in; "" for a client.
 func (n *Node) Addr() string { return n.srv.Addr() }
 
 // Status is what a node knows of itself and its cell.
 type Status struct {
-	ID, Name, Cell, CellID string // CellID is "" before the cell has formed
+	ID, Name, Cell, CellID string // CellID is "" before the cell has formed, or is known
+	Role                   Role
 	Voter, IsLeader        bool
 	Leader                 string // id of the leader; "" if none is known
 	Term                   uint64 // of the leader
@@ -243,11 +286,16 @@ type Status struct {
 	Evidence               time.Duration // age of the last proof of a leader; centuries if there never was one
 }
 
-// Status asks nobody.
+// Status asks nobody. A client shows what a server has told it last: of the leader as soon as that changes, of the rest
+// no more than half a minute ago.
 func (n *Node) Status() Status {
 	s := n.srv.Status()
+	role := RoleServer
+	if s.Client {
+		role = RoleClient
+	}
 	return Status{
-		ID: s.ID, Name: s.Name, Cell: s.Cell, CellID: s.CellID, Voter: s.Voter, IsLeader: s.IsLeader, Leader: s.Leader,
+		ID: s.ID, Name: s.Name, Cell: s.Cell, CellID: s.CellID, Role: role, Voter: s.Voter, IsLeader: s.IsLeader, Leader: s.Leader,
 		Term: s.Term, Applied: s.Applied, Committed: s.Committed, Revision: s.Revision,
 		Sessions: s.Counts.Sessions, Locks: s.Counts.Locks, Keys: s.Counts.Keys, Waiting: s.Counts.Waiting,
 		Evidence: s.Evidence,
@@ -257,6 +305,7 @@ func (n *Node) Status() Status {
 // Member is a server of the cell, as this node sees it.
 type Member struct {
 	ID, Name, Addr string
+	Role           Role // RoleServer: clients are not members, and nobody counts them
 	Voter, Leader  bool
 	Alive          bool          // the servers' gossip says so
 	LastContact    time.Duration // since this node last heard of it; 0 for itself, negative where it does not hear of it
@@ -266,7 +315,10 @@ type Member struct {
 func (n *Node) Members() []Member {
 	var out []Member
 	for _, m := range n.srv.Members() {
-		out = append(out, Member(m))
+		out = append(out, Member{
+			ID: m.ID, Name: m.Name, Addr: m.Addr, Role: RoleServer, Voter: m.Voter, Leader: m.Leader, Alive: m.Alive,
+			LastContact: m.LastContact,
+		})
 	}
 	return out
 }
@@ -282,7 +334,7 @@ func (c Config) withDefaults() Config {
 	if c.Cell == "" {
 		c.Cell = DefaultCell
 	}
-	if c.Listen == "" {
+	if c.Listen == "" && c.Role == RoleServer {
 		c.Listen = DefaultListen
 	}
 	if c.ElectionTimeout == 0 {
@@ -311,6 +363,30 @@ func (c Config) validate() error {
 	if len(c.Cell) > 128 || strings.ContainsFunc(c.Cell, unprintable) {
 		bad("Cell = %q: must be at most 128 bytes of printable text", c.Cell)
 	}
+	switch c.Role {
+	case RoleServer:
+		c.validateServer(bad)
+	case RoleClient:
+		c.validateClient(bad)
+	default:
+		bad("Role = %v: must be RoleServer or RoleClient", c.Role)
+	}
+	for i, a := range c.Join {
+		if host, port, err := net.SplitHostPort(a); err != nil || host == "" || port == "" {
+			bad("Join[%d] = %q: must be host:port, both given", i, a)
+		}
+	}
+	if c.ElectionTimeout < 50*time.Millisecond || c.ElectionTimeout > time.Minute {
+		bad("ElectionTimeout = %v: must be 50ms … 1m", c.ElectionTimeout)
+	}
+	if err := server.Limits(c.Limits).Validate(caller.LeastTTL(c.ElectionTimeout)); err != nil {
+		errs = append(errs, err)
+	}
+	return errors.Join(errs...)
+}
+
+// validateServer names every field that is bad for a server.
+func (c Config) validateServer(bad func(format string, args ...any)) {
 	switch {
 	case c.Dir == "" && !c.InMemory:
 		bad("Dir is empty: a server needs one, or InMemory")
@@ -328,11 +404,6 @@ func (c Config) validate() error {
 			bad("Advertise = %q: must be host:port, both given", c.Advertise)
 		}
 	}
-	for i, a := range c.Join {
-		if host, port, err := net.SplitHostPort(a); err != nil || host == "" || port == "" {
-			bad("Join[%d] = %q: must be host:port, both given", i, a)
-		}
-	}
 	if c.Expect < 0 || c.Expect > 32 {
 		bad("Expect = %d: must be 0 … 32", c.Expect)
 	}
@@ -342,13 +413,28 @@ func (c Config) validate() error {
 	if c.Expect != 1 && len(c.Join) == 0 {
 		bad("Join is empty and Expect = %d: there is nobody to find; name servers, or form alone with Expect 1", c.Expect)
 	}
-	if c.ElectionTimeout < 50*time.Millisecond || c.ElectionTimeout > time.Minute {
-		bad("ElectionTimeout = %v: must be 50ms … 1m", c.ElectionTimeout)
+}
+
+// validateClient names every field that is bad for a client.
+func (c Config) validateClient(bad func(format string, args ...any)) {
+	if c.Dir != "" {
+		bad("Dir = %q: a client keeps nothing", c.Dir)
 	}
-	if err := server.Limits(c.Limits).Validate(caller.LeastTTL(c.ElectionTimeout)); err != nil {
-		errs = append(errs, err)
+	if c.InMemory {
+		bad("InMemory = true: a client keeps nothing")
 	}
-	return errors.Join(errs...)
+	if c.Listen != "" {
+		bad("Listen = %q: a client does not listen", c.Listen)
+	}
+	if c.Advertise != "" {
+		bad("Advertise = %q: nobody dials a client", c.Advertise)
+	}
+	if c.Expect != 0 {
+		bad("Expect = %d: a client forms no cell", c.Expect)
+	}
+	if len(c.Join) == 0 {
+		bad("Join is empty: a client has to be told of servers")
+	}
 }
 
 func unprintable(r rune) bool { return r < ' ' || r == 0x7f || r == '\uFFFD' }

@@ -125,7 +125,7 @@ func (n *Node) Observe(ctx context.Context, election string) (*Observer, error) 
 	}
 	o := &Observer{election: election, changes: make(chan Leader, 1)}
 	ctx = o.open(ctx, n)
-	if !n.srv.Go(func() { o.run(ctx, n.srv.Hub().Observe(election)) }) {
+	if !n.srv.Go(func() { o.run(ctx, n.srv.Observe(election)) }) {
 		o.stop(errFeedClosed)
 		return nil, wrap(ErrClosed, "observe %q", election)
 	}
@@ -146,7 +146,7 @@ func (o *Observer) Close() error {
 	return nil
 }
 
-func (o *Observer) run(ctx context.Context, from *hub.Observer) {
+func (o *Observer) run(ctx context.Context, from hub.LockReader) {
 	defer o.ended()
 	defer close(o.changes)
 	defer from.Close()

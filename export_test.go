@@ -2,6 +2,7 @@ package coord
 
 import (
 	"github.com/coordcell/coord/fsm"
+	"github.com/coordcell/coord/internal/client"
 	"github.com/coordcell/coord/internal/server"
 )
 
@@ -17,3 +18,6 @@ func (n *Node) Damage() {
 		s.Apply(s.Index(), 0, []fsm.Command{fsm.OpenSession{Nonce: fsm.Nonce{1}, TTL: 1e12, Internal: true}})
 	})
 }
+
+// AttachedTo is the id of the server that a client is attached to; "": to none.
+func AttachedTo(n *Node) string { return n.srv.(*client.Client).AttachedTo() }

@@ -10,7 +10,7 @@ import (
 // Hooks are told what happens in the cell, as this node's replica learns it: for metrics and logs, not for decisions.
 // They are called one after the other, in order, on one goroutine of the node, from a bounded queue: a hook that is slow
 // delays no call and no other node, and what overflows meanwhile is left out and counted (Dropped of the next call that
-// does come). They begin when the node has caught up with its cell: what lies before that in the log is not told. A hook must not end its node: Shutdown and Close wait for it.
+// does come). On a client only LeaderChanged is called: it has no replica. They begin when the node has caught up with its cell: what lies before that in the log is not told. A hook must not end its node: Shutdown and Close wait for it.
 type Hooks struct {
 	Granted       func(GrantInfo)
 	Released      func(ReleaseInfo)

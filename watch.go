@@ -98,7 +98,7 @@ type Watch struct {
 	turn    *hub.Turn // to move what there is from cursor to batches
 
 	mu     sync.Mutex // held by whoever pulls from the cursor or ends the Watch
-	cursor *hub.Cursor
+	cursor hub.Reader
 	large  bool        // the newest batch was
 	detach func() bool // from ctx
 	ended  bool
@@ -126,16 +126,15 @@ func (n *Node) watch(ctx context.Context, key string, opts []WatchOption) (*Watc
 	if err := check("key", key); err != nil {
 		return nil, err
 	}
-	if err := n.srv.Fresh(ctx); err != nil {
-		return nil, err
+	o, err := n.srv.BeginWatch(ctx, o)
+	if err != nil {
+		return nil, watchError(err)
 	}
 	w := &Watch{node: n, key: key, batches: make(chan Batch, ahead)}
-	from := n.srv.Hub()
-	w.turn = from.Pump().Turn(w.move)
+	w.turn = n.srv.Pump().Turn(w.move)
 	w.mu.Lock() // no turn before all is there
 	defer w.mu.Unlock()
-	var err error
-	if w.cursor, err = from.Watch(o, w.turn.Wake); err != nil {
+	if w.cursor, err = n.srv.Watch(o, w.turn.Wake); err != nil {
 		w.ended = true
 		return nil, watchError(err)
 	}
@@ -144,7 +143,7 @@ func (n *Node) watch(ctx context.Context, key string, opts []WatchOption) (*Watc
 	return w, nil
 }
 
-// Batches yields a Batch a revision. An empty one comes at least once a second: its Revision says how far the serving
+// Batches yields a Batch a revision. An empty one comes at least once a second, on a client every 5s: its Revision says how far the serving
 // node has come, with nothing more to tell up to there. It is closed when the Watch has ended.
 func (w *Watch) Batches() <-chan Batch { return w.batches }
 
@@ -166,11 +165,13 @@ func (w *Watch) All() iter.Seq2[Batch, error] {
 	}
 }
 
-// Fresh is the age of the serving node's last proof of a leader: what the Watch has yielded was complete then.
-func (w *Watch) Fresh() time.Duration { return w.node.srv.EvidenceAge() }
+// Fresh is the age of the serving node's last proof of a leader: what the Watch has yielded was complete then. On a client
+// it is that of the last proof that it has heard of.
+func (w *Watch) Fresh() time.Duration { return w.cursor.Age() }
 
 // Err says why the Watch has ended, and is wrapped with what was watched: ctx's error; ErrCompacted (it fell behind the history); ErrNoLeader (its node has
-// had no proof of a leader for 2 × Config.ElectionTimeout: resume elsewhere, or here later); ErrClosed (the node was
+// had no proof of a leader for 2 × Config.ElectionTimeout, or as a client has found no server that has for 12 ×: resume
+// elsewhere, or here later); ErrClosed (the node was
 // closed). It is nil before, and after Close.
 func (w *Watch) Err() error {
 	w.mu.Lock()

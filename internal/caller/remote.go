@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"time"
 
 	"github.com/coordcell/coord/fsm"
 	"github.com/coordcell/coord/internal/calls"
@@ -15,6 +16,10 @@ var (
 	ErrBusy    = errors.New("too many changes wait to be written")
 	ErrClosing = errors.New("the node is closing")
 )
+
+// PollWait is how long a server keeps a client's Poll that finds nothing. It is the longest silence of a client's watch:
+// longer than that of a watch on a server, for each answer costs a message each way, and there are many who watch.
+func PollWait(election time.Duration) time.Duration { return min(4*election, 5*time.Second) }
 
 // Send makes one attempt at a change at another node, in the way of Cell.Propose. Its answer may come at once or hours
 // later. method is MethodPropose at the leader itself, MethodRelay at any other server.

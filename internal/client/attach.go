@@ -100,6 +100,12 @@ func (c *Client) Route() caller.Route {
 	return rt
 }
 
+// AttachedTo is the server that the client is attached to; "": to none.
+func (c *Client) AttachedTo() string {
+	server, _ := c.place.attached()
+	return server
+}
+
 // stayAttached keeps the client attached to some server until it stops.
 func (c *Client) stayAttached() {
 	var next *found

@@ -9,7 +9,6 @@ import (
 	"github.com/coordcell/coord/fsm"
 	"github.com/coordcell/coord/internal/caller"
 	"github.com/coordcell/coord/internal/calls"
-	"github.com/coordcell/coord/internal/hub"
 	"github.com/coordcell/coord/internal/lease"
 	"github.com/coordcell/coord/internal/wire"
 )
@@ -176,6 +175,3 @@ func (c *Client) Transfer(ctx context.Context, to string) error {
 		}
 	}
 }
-
-// Hub is TODO.
-func (c *Client) Hub() *hub.Hub { return nil }

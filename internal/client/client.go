@@ -17,6 +17,7 @@ import (
 	"github.com/coordcell/coord/internal/calls"
 	"github.com/coordcell/coord/internal/cancel"
 	"github.com/coordcell/coord/internal/failstop"
+	"github.com/coordcell/coord/internal/hub"
 	"github.com/coordcell/coord/transport"
 )
 
@@ -56,6 +57,7 @@ type Client struct {
 	book   book
 	place  place
 	proofs proofs
+	pump   hub.Pump
 	told   leadership // to cfg.LeaderChanged; of stayAttached
 
 	stop    context.Context // ends when the node begins to stop
@@ -211,6 +213,7 @@ func (c *Client) end(err error) {
 		c.caller.End()
 		c.halt()
 		c.tasks.Wait()
+		c.pump.Close()
 		if err := c.mux.Close(); err != nil {
 			c.log.Debug("closing", "part", "network", "error", err)
 		}

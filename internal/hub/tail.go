@@ -21,7 +21,18 @@ type Batch struct {
 	Snapshot bool
 	More     bool // further parts of this snapshot follow
 
-	form atomic.Value
+	form  atomic.Value
+	frame atomic.Pointer[[]byte]
+}
+
+// Frame returns the bytes that make has made of the batch, kept in the same way.
+func (b *Batch) Frame(make func(*Batch) []byte) []byte {
+	if made := b.frame.Load(); made != nil {
+		return *made
+	}
+	made := make(b)
+	b.frame.Store(&made)
+	return made
 }
 
 // Form returns what make made of the batch, for one kind of caller: it is kept with the batch, for all who share it.

@@ -78,6 +78,8 @@ func (s *Server) look(r wire.Read) (a wire.ReadAnswer) {
 		for _, w := range a.Lock.Queue {
 			a.Waited = append(a.Waited, s.replica.Since(w.Queued))
 		}
+	case wire.ReadRevision:
+		s.replica.View(func(state *fsm.State) { a.Revision = state.Revision() })
 	}
 	return a
 }

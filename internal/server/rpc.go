@@ -43,6 +43,10 @@ func (s *Server) serve(ctx context.Context, req *calls.Request) {
 		s.serveReadRest(req)
 	case wire.MethodAbout:
 		s.serveAbout(ctx, req)
+	case wire.MethodPoll:
+		s.servePoll(ctx, req)
+	case wire.MethodPollLock:
+		s.servePollLock(ctx, req)
 	case wire.MethodQuery, wire.MethodAdopt, wire.MethodForm, wire.MethodJoin:
 		s.serveForming(ctx, req)
 	default:

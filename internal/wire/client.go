@@ -142,7 +142,7 @@ type ReadAnswer struct {
 // Append appends the message to dst.
 func (m ReadAnswer) Append(dst []byte) []byte {
 	e := NewEncoder(dst)
-	e.Open(1, 8)
+	e.Open(1, 5)
 	e.Uint(m.Rest)
 	e.Uint(uint64(m.Revision))
 	e.Array(len(m.Keys))
@@ -150,52 +150,77 @@ func (m ReadAnswer) Append(dst []byte) []byte {
 		encodeKeyValue(e, kv)
 	}
 	e.Bool(m.More)
-	e.Bool(m.Lock.Freeing)
+	m.appendLock(e)
+	return e.Finish()
+}
+
+func (m ReadAnswer) appendLock(e *Encoder) {
+	e.Array(4)
 	e.Array(len(m.Lock.Holders))
 	for i, h := range m.Lock.Holders {
-		e.Array(5)
+		e.Array(10)
 		e.Uint(uint64(h.Session))
 		e.String(h.Label)
 		e.Uint(uint64(h.Token))
 		e.Bytes(h.Data)
+		encodeStrings(e, h.Names)
+		e.Bool(h.Shared)
+		e.Uint(uint64(h.Slot))
+		e.Int(h.TTL)
+		e.Bool(h.Revoked)
 		e.Int(int64(m.Held[i]))
 	}
 	e.Array(len(m.Lock.Queue))
 	for i, w := range m.Lock.Queue {
-		e.Array(5)
+		e.Array(8)
 		e.Uint(uint64(w.Session))
 		e.String(w.Label)
 		e.Uint(w.Seq)
 		e.Uint(uint64(w.Queued))
+		encodeStrings(e, w.Names)
+		e.Bool(w.Shared)
+		e.Uint(uint64(w.Slots))
 		e.Int(int64(m.Waited[i]))
 	}
-	e.Array(0) // for what locks have besides, one day
-	return e.Finish()
+	e.Uint(uint64(m.Lock.Slots))
+	e.Bool(m.Lock.Freeing)
 }
 
-// DecodeReadAnswer reads a ReadAnswer.
+// DecodeReadAnswer reads a ReadAnswer. Of the Lock everything travels but Delayed.
 func DecodeReadAnswer(data []byte) (ReadAnswer, error) {
 	return decodeMessage(data, func(d *Decoder) (m ReadAnswer) {
-		const minKeyValue, minHolder, minWaiter = 7, 7, 6
-		d.Open(8)
+		const minKeyValue = 7
+		d.Open(5)
 		m.Rest, m.Revision = d.Uint(), fsm.Revision(d.Uint())
 		m.Keys = decodeList(d, minKeyValue, decodeKeyValue)
-		m.More, m.Lock.Freeing = d.Bool(), d.Bool()
-		m.Lock.Holders = decodeList(d, minHolder, func(d *Decoder) fsm.Holder {
-			d.tuple(5)
-			h := fsm.Holder{Session: fsm.SessionID(d.Uint()), Label: d.String(), Token: fsm.Revision(d.Uint()), Data: d.Bytes()}
-			m.Held = append(m.Held, time.Duration(d.Int()))
-			return h
-		})
-		m.Lock.Queue = decodeList(d, minWaiter, func(d *Decoder) fsm.Waiter {
-			d.tuple(5)
-			w := fsm.Waiter{Session: fsm.SessionID(d.Uint()), Label: d.String(), Seq: d.Uint(), Queued: fsm.Revision(d.Uint())}
-			m.Waited = append(m.Waited, time.Duration(d.Int()))
-			return w
-		})
-		d.tuple(0)
+		m.More = d.Bool()
+		m.decodeLock(d)
 		return m
 	})
+}
+
+func (m *ReadAnswer) decodeLock(d *Decoder) {
+	const minHolder, minWaiter = 12, 9
+	d.tuple(4)
+	m.Lock.Holders = decodeList(d, minHolder, func(d *Decoder) fsm.Holder {
+		d.tuple(10)
+		h := fsm.Holder{
+			Session: fsm.SessionID(d.Uint()), Label: d.String(), Token: fsm.Revision(d.Uint()), Data: d.Bytes(),
+			Names: decodeList(d, 1, (*Decoder).String), Shared: d.Bool(), Slot: int(d.Small(math.MaxInt32)), TTL: d.Int(), Revoked: d.Bool(),
+		}
+		m.Held = append(m.Held, time.Duration(d.Int()))
+		return h
+	})
+	m.Lock.Queue = decodeList(d, minWaiter, func(d *Decoder) fsm.Waiter {
+		d.tuple(8)
+		w := fsm.Waiter{
+			Session: fsm.SessionID(d.Uint()), Label: d.String(), Seq: d.Uint(), Queued: fsm.Revision(d.Uint()),
+			Names: decodeList(d, 1, (*Decoder).String), Shared: d.Bool(), Slots: int(d.Small(math.MaxInt32)),
+		}
+		m.Waited = append(m.Waited, time.Duration(d.Int()))
+		return w
+	})
+	m.Lock.Slots, m.Lock.Freeing = int(d.Small(math.MaxInt32)), d.Bool()
 }
 
 // ReadRest asks for the next part of what a Read has found.

@@ -22,9 +22,11 @@ func clientMessages() []message {
 		Rest: 1 << 63, Revision: 70000, More: true,
 		Keys: []fsm.KeyValue{{Key: "k", Value: []byte("v"), Created: 1, Changed: 200, Session: 3}},
 		Lock: fsm.LockView{
-			Holders: []fsm.Holder{{Session: 3, Label: "l", Token: 4, Data: []byte("d")}},
-			Queue:   []fsm.Waiter{{Session: 5, Label: "m", Seq: 6, Queued: 7}},
-			Freeing: true,
+			Holders: []fsm.Holder{{
+				Session: 3, Label: "l", Token: 4, Data: []byte("d"), Names: []string{"a", "b"}, Shared: true, Slot: 2, TTL: 9, Revoked: true,
+			}},
+			Queue: []fsm.Waiter{{Session: 5, Label: "m", Seq: 6, Queued: 7, Names: []string{"c"}, Shared: true, Slots: 8}},
+			Slots: 10, Freeing: true,
 		},
 		Held: []time.Duration{-1}, Waited: []time.Duration{time.Second},
 	}
@@ -33,7 +35,20 @@ func clientMessages() []message {
 		Counts: fsm.Counts{Sessions: 6, Locks: 7, Keys: 8, Waiting: 9}, Params: fsm.Params{Sessions: 10, Locks: 11, Keys: 12, Waiters: 13},
 		Evidence: 14, Servers: []AboutServer{{ID: "n-1", Name: "one", Addr: "a:1", Zone: "z", Voter: true, Alive: true}, {}},
 	}
+	poll := Poll{Key: "k", Prefix: true, Previous: true, From: 70000, Skip: 3, Wait: true}
+	batch := PollBatch{Revision: 70000, Events: []fsm.Event{
+		{Type: fsm.EventPut, Key: "k", Value: []byte("v"), Previous: []byte("w"), Revision: 70000, Session: 3},
+	}}
+	polled := PollAnswer{Compacted: true, Partial: true, Next: 70001, Age: 5, Batches: [][]byte{batch.Append(nil)}}
+	lock := PollLockAnswer{
+		Digest: 1 << 63, Revision: 5, Freeing: true, Holders: []fsm.Holder{{Session: 3, Label: "l", Token: 4, Data: []byte("d")}},
+	}
 	return []message{
+		{"Poll", poll, poll.Append(nil), decoder(DecodePoll)},
+		{"PollAnswer", polled, polled.Append(nil), decoder(DecodePollAnswer)},
+		{"PollBatch", batch, batch.Append(nil), decoder(DecodePollBatch)},
+		{"PollLock", PollLock{"l", 7}, PollLock{"l", 7}.Append(nil), decoder(DecodePollLock)},
+		{"PollLockAnswer", lock, lock.Append(nil), decoder(DecodePollLockAnswer)},
 		{"Renew", renew, renew.Append(nil), decoder(DecodeRenew)},
 		{"RenewAnswer", renewed, renewed.Append(nil), decoder(DecodeRenewAnswer)},
 		{"Read", read, read.Append(nil), decoder(DecodeRead)},

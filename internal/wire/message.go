@@ -23,6 +23,7 @@ const (
 	MethodReadRest  Method = 14
 	MethodAbout     Method = 15
 	MethodPoll      Method = 16
+	MethodPollLock  Method = 17
 )
 
 // Propose asks the leader to put commands into the log, in this order. Each is answered on its own, as its result
