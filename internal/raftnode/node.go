@@ -25,6 +25,7 @@ type Node struct {
 	observed     chan raft.Observation // wakes watch; capacity 1
 	kicked       chan struct{}         // the same, from within; capacity 1
 	transferring atomic.Bool
+	proposing    atomic.Int64 // calls of Propose and Start that raft has not answered
 
 	termMu sync.Mutex // orders Activated and Deactivated
 	start  termStart

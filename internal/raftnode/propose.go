@@ -18,10 +18,15 @@ import (
 // error or the reason of the stop if that is what happened. It never hangs: raft's futures can, and are not waited for
 // alone.
 func (n *Node) Propose(ctx context.Context, data []byte) error {
+	n.proposing.Add(1) // before the look at transferring: a transfer sees it, or it sees the transfer
 	if n.transferring.Load() {
+		n.proposing.Add(-1)
 		return fmt.Errorf("%w: leadership is being transferred", ErrNotProposed)
 	}
-	return n.propose(ctx, data)
+	return n.await(ctx, func() error { // not called by a node that stops, which transfers nothing any more
+		defer n.proposing.Add(-1)
+		return n.raft.Load().Apply(data, n.cfg.ElectionTimeout).Error()
+	})
 }
 
 func (n *Node) propose(ctx context.Context, data []byte) error {
@@ -32,7 +37,11 @@ func (n *Node) propose(ctx context.Context, data []byte) error {
 // election timeout, and calls done, once, on another goroutine, with what Propose would return. A caller goes on to the
 // next entry while this one is written.
 func (n *Node) Start(data []byte, done func(error)) {
-	fail := func(err error) { go done(fmt.Errorf("%w: %w", ErrNotProposed, err)) }
+	fail := func(err error) {
+		n.proposing.Add(-1)
+		go done(fmt.Errorf("%w: %w", ErrNotProposed, err))
+	}
+	n.proposing.Add(1) // as in Propose
 	if n.transferring.Load() {
 		fail(errors.New("leadership is being transferred"))
 		return
@@ -45,6 +54,7 @@ func (n *Node) Start(data []byte, done func(error)) {
 	answered := make(chan error, 1)
 	go func() {
 		err := future.Error()
+		n.proposing.Add(-1)
 		n.inflight.leave()
 		answered <- err
 	}()

@@ -66,3 +66,37 @@ func TestG10_AFormerLeaderMixesNoLogs(t *testing.T) {
 		}
 	})
 }
+
+// A proposal that is being written when a transfer begins is committed first, by the old leader: one that reached another
+// voter only would cost the target its election.
+func TestATransferWaitsForProposals(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		c := startCell(t, 3, 0, nil)
+		l := c.leader()
+		f := c.others(l)[0]
+		time.Sleep(election)
+		l.store.set(func(s *memStore) { s.delay = election / 4 })
+		for name, propose := range map[string]func(done chan<- error){
+			"Propose": func(done chan<- error) { go func() { done <- l.Propose(t.Context(), []byte("x")) }() },
+			"Start":   func(done chan<- error) { l.Start([]byte("y"), func(err error) { done <- err }) },
+		} {
+			proposed := make(chan error, 1)
+			propose(proposed)
+			time.Sleep(latency)
+			if err := l.Transfer(t.Context(), f.ID()); err != nil {
+				t.Errorf("%s: %v", name, err)
+			}
+			if err := <-proposed; err != nil {
+				t.Errorf("%s: %v", name, err)
+			}
+			eventually(t, "the target leads", func() bool { return f.ActiveTerm() != 0 })
+			if err := f.Transfer(t.Context(), l.ID()); err != nil {
+				t.Fatal(err)
+			}
+			eventually(t, "the first leads again", func() bool { return l.ActiveTerm() != 0 })
+		}
+		if l.proposing.Load() != 0 {
+			t.Errorf("%d proposals are under way", l.proposing.Load())
+		}
+	})
+}

@@ -110,11 +110,12 @@ func better(aliveA, aliveB bool, matchA, matchB uint64) bool {
 	return matchA > matchB
 }
 
-// caughtUp waits until the target has the whole log of a leader that takes no further proposals.
+// caughtUp waits until the target has the whole log of a leader that takes no further proposals. Those that were under way
+// when it began to refuse them count: an entry that reaches another voter, and not the target, would cost it the election.
 func (n *Node) caughtUp(ctx context.Context, term uint64, target raft.ServerID) error {
-	tick := time.NewTicker(max(n.cfg.ElectionTimeout/100, time.Millisecond))
+	tick := time.NewTicker(max(n.cfg.ElectionTimeout/1000, time.Millisecond))
 	defer tick.Stop()
-	for n.evidence.snapshot()[target].match < n.raft.Load().LastIndex() {
+	for n.proposing.Load() > 0 || n.evidence.snapshot()[target].match < n.raft.Load().LastIndex() {
 		select {
 		case <-tick.C:
 		case <-ctx.Done():

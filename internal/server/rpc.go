@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"io"
 	"sync"
+	"time"
 
 	"github.com/coordcell/coord/fsm"
 	"github.com/coordcell/coord/internal/calls"
@@ -22,11 +23,11 @@ func (s *Server) serve(ctx context.Context, req *calls.Request) {
 	}
 	switch req.Method {
 	case wire.MethodPropose:
-		s.servePropose(ctx, req)
+		s.onceServing(ctx, req, s.servePropose)
 	case wire.MethodReadIndex:
-		s.serveReadIndex(ctx, req)
+		s.onceServing(ctx, req, s.serveReadIndex)
 	case wire.MethodKeepAlive:
-		s.serveKeepAlive(ctx, req)
+		s.onceServing(ctx, req, s.serveKeepAlive)
 	case wire.MethodHashAt:
 		s.serveHashAt(req)
 	case wire.MethodTransfer:
@@ -52,6 +53,47 @@ func (s *Server) serve(ctx context.Context, req *calls.Request) {
 	default:
 		req.Fail(calls.ErrUnknownMethod)
 	}
+}
+
+// onceServing serves a request that only the active leader can. A server that has just been elected lets it wait for the
+// beginning of its term, which is near: whoever was sent away would come back a little too early, or too late.
+func (s *Server) onceServing(ctx context.Context, req *calls.Request, serve func(context.Context, *calls.Request)) {
+	if !s.elected() {
+		serve(ctx, req)
+		return
+	}
+	started := s.Go(func() {
+		limit := time.NewTimer(s.cfg.ElectionTimeout)
+		defer limit.Stop()
+		for over := false; !over; {
+			changed := s.raft.LeaderChanged()
+			if !s.elected() {
+				break
+			}
+			select {
+			case <-changed:
+			case <-limit.C:
+				over = true
+			case <-ctx.Done():
+				over = true
+			case <-s.stop.Done():
+				over = true
+			}
+		}
+		serve(ctx, req)
+	})
+	if !started {
+		req.Fail(errClosing)
+	}
+}
+
+// elected: this server leads, and does not serve yet.
+func (s *Server) elected() bool {
+	if s.raft.ActiveTerm() != 0 {
+		return false
+	}
+	leader, _ := s.raft.Leader()
+	return leader == s.id
 }
 
 // later answers a request on a goroutine of its own.

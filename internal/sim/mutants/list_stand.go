@@ -36,6 +36,8 @@ func standMutants() []Mutant {
 		{"stand/broken-streams", "G8", "an election is lost to streams that broke while nobody used them",
 			in(raftnode+"/transport.go", "	return again(func() error { return t.inner.RequestVote(id, addr, req, resp) })\n", "	return t.inner.RequestVote(id, addr, req, resp)\n"),
 			by(raftnode, "TestBrokenStreamsLoseNoVotes")},
+		{"transfer/proposals-ignored", "G8", "an entry that is being written when leadership is handed on reaches a voter and not the target, which loses its election",
+			in(raftnode+"/transfer.go", "	for n.proposing.Load() > 0 || n.evidence", "	for n.evidence"), by(raftnode, "TestATransferWaitsForProposals")},
 		{"stand/silence-is-death", "G8", "a process that does not answer counts as dead",
 			in("internal/server/succession.go", "	return unknown\n}", "	return nobody\n}"), by("internal/server", "TestWhoAnswersAKnock")},
 		{"stand/streams-ignored", "G8", "a process is dead because a firewall refuses in its place, though its streams are open",
