@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"log/slog"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/coordcell/coord/fsm"
@@ -62,6 +63,7 @@ type Caller struct {
 	renewer  *lease.Renewer
 	sessions sessions
 	own      *own
+	pausing  atomic.Int64 // requests between two attempts
 }
 
 // New returns a Caller that renews nothing before Run.

@@ -11,10 +11,11 @@ const (
 	tick       = 50 * time.Millisecond
 	retryAfter = 200 * time.Millisecond // a round that failed
 
-	maxBatch     = 1024 // sessions in one entry
-	maxProposals = 4    // entries under way
-	// maxRound bounds the sessions that are marked and not yet ended. With one round a tick at most, other entries
-	// find their way into the log between those of a zone that vanished.
+	// maxBatch is how many sessions end in one entry: few enough that whoever has an entry to be written meanwhile waits
+	// for some milliseconds only.
+	maxBatch     = 640
+	maxProposals = 2 // entries under way
+	// maxRound bounds the sessions that are marked and not yet ended.
 	maxRound = maxBatch * maxProposals
 )
 
@@ -47,12 +48,22 @@ func (t *Table[K]) expire(ctx context.Context, term uint64) {
 			return
 		case <-timer.C:
 		}
-		if err := t.round(ctx, term); err != nil {
+		switch err := t.round(ctx, term); {
+		case err != nil:
 			timer.Reset(retryAfter)
-		} else {
+		case t.more():
+			timer.Reset(0) // the round was full, and has been written
+		default:
 			timer.Reset(tick)
 		}
 	}
+}
+
+// more reports whether a round has left some over whose time was up.
+func (t *Table[K]) more() bool {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	return t.due != nil
 }
 
 // round marks sessions whose time is up and proposes their end, and proposes once more the end of those that a former

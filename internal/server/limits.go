@@ -26,7 +26,7 @@ const (
 	mostTxn      = 1024
 	mostList     = 1 << 20
 	mostTxnBytes = 2 << 20 // of names and values in one Txn
-	reapStep     = 1000
+	reapStep     = 500
 )
 
 // WithDefaults fills what is 0.

@@ -12,7 +12,7 @@ import (
 const (
 	packCommands = 2048      // commands in one entry
 	packBytes    = 512 << 10 // of commands in one entry; the first of each lane goes in any case
-	packOpens    = 512       // new sessions in one entry
+	packOpens    = 256       // new sessions in one entry
 	packQueued   = 64 << 20  // bytes that may wait in a lane to be packed; beyond it a caller is refused
 	packInFlight = 2         // entries proposed and not yet committed
 )
