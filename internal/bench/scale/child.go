@@ -8,6 +8,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"io"
+	"math/rand/v2"
 	"os"
 	"runtime"
 	"runtime/pprof"
@@ -203,7 +204,15 @@ func together(n, total int, do func(i int) error) (latency, int, error) {
 // open opens sessions, each with an ephemeral key if that is asked for.
 func (s *server) open(ctx context.Context, o order) (report, error) {
 	opened := make([]*coord.Session, o.N)
+	late := make([]time.Duration, o.N)
+	for i := range late {
+		late[i] = rand.N(o.Spread + 1)
+	}
 	times, failed, err := together(o.Callers, o.N, func(i int) (err error) {
+		if err := wait(ctx, late[i]); err != nil {
+			return err
+		}
+		defer func(begin time.Time) { late[i] = time.Since(begin) }(time.Now())
 		if opened[i], err = s.node.NewSession(ctx, coord.WithTTL(o.TTL)); err != nil || !o.Keys {
 			return err
 		}
@@ -217,5 +226,8 @@ func (s *server) open(ctx context.Context, o order) (report, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.sessions = append(s.sessions, opened...)
+	if o.Spread > 0 {
+		times = summarize(late)
+	}
 	return report{Time: times, Done: len(opened), Failed: failed}, err
 }

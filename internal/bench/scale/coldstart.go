@@ -8,7 +8,8 @@ import (
 	"time"
 )
 
-// coldstart is everybody coming back at once: each opens a session and puts one ephemeral key, at the same moment.
+// coldstart is everybody coming back after an outage longer than the TTL, each after a random part of the time that
+// clients back off by then: each opens a session and puts one ephemeral key.
 func coldstart(ctx context.Context, p plan, t *table) error {
 	c, err := newCell(ctx, p, 5)
 	if err != nil {
@@ -32,7 +33,7 @@ func coldstart(ctx context.Context, p plan, t *table) error {
 		if i == leader {
 			return nil
 		}
-		return &order{Do: doOpen, N: each, Callers: each, TTL: p.ttl, Keys: true}
+		return &order{Do: doOpen, N: each, Callers: each, TTL: p.ttl, Keys: true, Spread: p.spread}
 	})
 	took := time.Since(begin)
 	if err != nil {
@@ -48,8 +49,8 @@ func coldstart(ctx context.Context, p plan, t *table) error {
 		total += r.Done
 		clients = clients.worst(r.Time)
 	}
-	t.note("clients", "%d at once, through 4 servers; a session and a key each", total)
-	t.atMost("until the last has both", took, time.Duration(float64(15*time.Second)*p.size))
+	t.note("clients", "%d within %v, through 4 servers; a session and a key each", total, p.spread)
+	t.atMost("until the last has both", took, 15*time.Second)
 	t.note("a client", "%v", clients)
 	var used time.Duration
 	for i := range after {

@@ -23,6 +23,7 @@ type plan struct {
 	callers  int // calls under way in each process that makes calls
 	watchers int
 	dir      string
+	spread   time.Duration
 	profile  string
 	verbose  bool
 }
@@ -51,6 +52,7 @@ func main() {
 	flag.DurationVar(&p.lasts, "for", time.Minute, "how long sessions and overload last, at most 10m")
 	flag.IntVar(&p.callers, "callers", 1024, "calls under way in each process, in locks and overload")
 	flag.IntVar(&p.watchers, "watchers", 0, "in zone: keys instead of locks, and so many watchers of all of them")
+	flag.DurationVar(&p.spread, "spread", 10*time.Second, "in coldstart: the full jitter with which clients come back, 0 to 1m")
 	flag.StringVar(&p.dir, "dir", "", "where to make the folder for the servers' disks (default: where temporary files go)")
 	flag.StringVar(&p.profile, "profile", "", "write CPU profiles of the servers to this existing folder")
 	flag.BoolVar(&p.verbose, "v", false, "say what goes on")
@@ -61,7 +63,7 @@ func main() {
 	flag.Parse()
 	measure, known := scenarios()[flag.Arg(0)]
 	if !known || flag.NArg() != 1 || p.size < 0.001 || p.size > 2 || p.ttl < 4*time.Second || p.lasts <= 0 ||
-		p.lasts > 10*time.Minute || p.callers < 1 || p.watchers < 0 {
+		p.lasts > 10*time.Minute || p.callers < 1 || p.watchers < 0 || p.spread < 0 || p.spread > time.Minute {
 		flag.Usage()
 		os.Exit(2)
 	}

@@ -28,6 +28,7 @@ type order struct {
 	Pass    bool          // unlock as soon as it is granted
 	Since   int64         // Unix time in nanoseconds: what was before does not count
 	For     time.Duration
+	Spread  time.Duration // each call begins at a random moment within
 }
 
 type deed string
