@@ -89,21 +89,27 @@ type client struct {
 	conn *conn // to the leader; nil while it is not known
 }
 
-// do calls the leader; a call that fails makes the next one look for it anew.
+// do calls the leader, whoever that is, until one answers: what is proposed twice does no harm here.
 func (c *client) do(ctx context.Context, kind byte, payload []byte) error {
-	k, err := c.leader(ctx)
-	if err != nil {
-		return err
-	}
-	if err = k.call(ctx, kind, payload); err != nil {
+	for {
+		k, err := c.leader(ctx)
+		if err != nil {
+			return err
+		}
+		if err = k.call(ctx, kind, payload); err == nil || ctx.Err() != nil {
+			return err
+		}
 		c.mu.Lock()
-		defer c.mu.Unlock()
 		if c.conn == k {
-			c.conn = nil
+			c.conn = nil // the next call looks for the leader anew
 			k.close()
 		}
+		c.mu.Unlock()
+		select {
+		case <-time.After(time.Millisecond):
+		case <-ctx.Done():
+		}
 	}
-	return err
 }
 
 func (c *client) leader(ctx context.Context) (*conn, error) {

@@ -2,12 +2,11 @@ package coordcell
 
 import (
 	"context"
-	"errors"
 
 	"github.com/coordcell/coord"
 )
 
-// attach starts a client node.
-func attach(context.Context, []string) (*coord.Node, error) {
-	return nil, errors.New("no client nodes in this version")
+// attach starts a client node, which keeps no replica and is attached to one of the servers.
+func attach(ctx context.Context, servers []string) (*coord.Node, error) {
+	return coord.Start(ctx, coord.Config{Role: coord.RoleClient, Join: servers, Logger: discard()})
 }

@@ -13,10 +13,13 @@ import (
 	"github.com/coordcell/coord/bench/internal/stats"
 )
 
+const idleRow = "servers that nobody asks for anything: CPU of all"
+
 func sessionRow(z Sizes, what string) string { return fmt.Sprintf("%d sessions: %s", z.Sessions, what) }
 
 func sessionMetrics(z Sizes) []Metric {
 	return []Metric{
+		{Name: idleRow, Unit: "% of a core"},
 		{Name: sessionRow(z, "opened at"), Unit: "sessions/s", More: true},
 		{Name: sessionRow(z, "renewals, of those due"), Unit: "%", More: true},
 		{Name: sessionRow(z, "CPU of the leader, 1000 renewals"), Unit: "ms"},
@@ -31,6 +34,11 @@ func sessionMetrics(z Sizes) []Metric {
 // key, whose end shows that of the session.
 func sessions(ctx context.Context, e *Env) error {
 	z := e.Sizes
+	idle, err := idleness(ctx, e)
+	if err != nil {
+		return err
+	}
+	e.Record(idleRow, 100*(idle.leader+idle.others))
 	holder, err := proc.StartWorker("hold", e.Backend, e.Cell.Spec())
 	if err != nil {
 		return err
@@ -46,7 +54,7 @@ func sessions(ctx context.Context, e *Env) error {
 	if err := sleep(ctx, z.TTL/2); err != nil {
 		return err
 	}
-	if err := keepAlive(ctx, e, holder, before); err != nil {
+	if err := keepAlive(ctx, e, holder, before, idle); err != nil {
 		return err
 	}
 	if err := ask(ctx, holder, time.Minute, "keys"); err != nil {
@@ -64,13 +72,36 @@ func ask(ctx context.Context, w *proc.Worker, limit time.Duration, order string)
 	return nil
 }
 
-// keepAlive watches the renewals of two rounds go by.
-func keepAlive(ctx context.Context, e *Env, holder *proc.Worker, before int64) error {
-	z := e.Sizes
-	_, leader, err := e.Cell.Leader(ctx)
-	if errors.Is(err, peer.ErrUnsupported) {
-		leader, err = e.Cell.PIDs()[0], nil // the only one
+// idle is what share of a core the servers take when nobody asks for anything.
+type idle struct{ leader, others float64 }
+
+// idleness watches them for two seconds.
+func idleness(ctx context.Context, e *Env) (idle, error) {
+	leader, err := leads(ctx, e)
+	if err != nil {
+		return idle{}, err
 	}
+	m, cpu := e.measure(), proc.CPU(leader)
+	if err := sleep(ctx, 2*time.Second); err != nil {
+		return idle{}, err
+	}
+	u, cpu := m.done(e), proc.CPU(leader)-cpu
+	return idle{leader: cpu.Seconds() / u.Took.Seconds(), others: (u.Servers - cpu).Seconds() / u.Took.Seconds()}, nil
+}
+
+// leads is the process that leads, or the only one.
+func leads(ctx context.Context, e *Env) (pid int, err error) {
+	_, pid, err = e.Cell.Leader(ctx)
+	if errors.Is(err, peer.ErrUnsupported) {
+		return e.Cell.PIDs()[0], nil
+	}
+	return pid, err
+}
+
+// keepAlive watches the renewals of two rounds go by. What they cost is what the servers take beyond their idling.
+func keepAlive(ctx context.Context, e *Env, holder *proc.Worker, before int64, idle idle) error {
+	z := e.Sizes
+	leader, err := leads(ctx, e)
 	if err != nil {
 		return err
 	}
@@ -90,11 +121,12 @@ func keepAlive(ctx context.Context, e *Env, holder *proc.Worker, before int64) e
 	if last == first {
 		return errors.New("no session was renewed")
 	}
-	thousands := float64(last-first) / 1000
-	due := float64(z.Sessions) * u.Took.Seconds() / (z.TTL.Seconds() / 3)
+	secs, thousands := u.Took.Seconds(), float64(last-first)/1000
+	due := float64(z.Sessions) * secs / (z.TTL.Seconds() / 3)
 	e.Record(sessionRow(z, "renewals, of those due"), 100*float64(last-first)/due)
-	e.Record(sessionRow(z, "CPU of the leader, 1000 renewals"), stats.Milliseconds(cpu)/thousands)
-	e.Record(sessionRow(z, "CPU of all servers, 1000 renewals"), stats.Milliseconds(u.Servers)/thousands)
+	e.Record(sessionRow(z, "CPU of the leader, 1000 renewals"), 1000*max(0, cpu.Seconds()-idle.leader*secs)/thousands)
+	e.Record(sessionRow(z, "CPU of all servers, 1000 renewals"),
+		1000*max(0, u.Servers.Seconds()-(idle.leader+idle.others)*secs)/thousands)
 	e.Record(sessionRow(z, "memory of all servers for each"), float64(proc.RSS(e.Cell.PIDs()...)-before)/float64(z.Sessions))
 	return nil
 }
