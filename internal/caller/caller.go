@@ -10,6 +10,7 @@ import (
 
 	"github.com/coordcell/coord/fsm"
 	"github.com/coordcell/coord/internal/lease"
+	"github.com/coordcell/coord/internal/wire"
 )
 
 // DefaultTTL is a session's TTL where nothing is asked and the bounds allow it.
@@ -27,6 +28,8 @@ type Cell interface {
 	Propose(ctx context.Context, rt Route, cmd fsm.Command, answers chan<- Answer) (forget func())
 	// KeepAlive carries one renewal message to whoever leads. See lease.Send.
 	KeepAlive(ctx context.Context, number uint64, ids []fsm.SessionID) (lease.Reply, error)
+	// Ask carries one question to whoever leads, and returns its answer. It waits no longer than ctx.
+	Ask(ctx context.Context, kind wire.AskKind, question []byte) ([]byte, error)
 	// LimitError is the error for a change that the cell has refused because of a limit.
 	LimitError(fsm.Limit) error
 }
@@ -63,12 +66,15 @@ type Caller struct {
 	renewer  *lease.Renewer
 	sessions sessions
 	own      *own
+	stopped  stopped
 	pausing  atomic.Int64 // requests between two attempts
 }
 
 // New returns a Caller that renews nothing before Run.
 func New(cfg Config) *Caller {
-	return &Caller{cfg: cfg, renewer: lease.NewRenewer(cfg.Now, cfg.Cell.KeepAlive), own: newOwn()}
+	c := &Caller{cfg: cfg, own: newOwn()}
+	c.renewer = lease.NewRenewer(cfg.Now, c.keepAlive)
+	return c
 }
 
 // Run keeps the leases of all sessions alive until Config.Stop ends, and ends those whose time is up every 100 ms: timers

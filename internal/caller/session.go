@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/coordcell/coord/fsm"
@@ -20,6 +21,9 @@ type Session struct {
 	ttl    time.Duration
 	lease  *lease.Lease
 	author author
+	marks  marks
+
+	refreshes atomic.Uint64 // the number of the last one
 
 	closing sync.Once
 	closed  chan struct{} // the cell knows, or has ended the session by itself by now

@@ -56,7 +56,7 @@ func (c *Client) renew(ctx context.Context, server string, g wire.RenewGroup) (l
 	case len(a.Groups) != 1 || a.Groups[0].Number != g.Number: // an answer to another message says nothing of this one
 		return lease.Reply{}, fmt.Errorf("%d answers to message %d", len(a.Groups), g.Number)
 	}
-	return lease.Reply{Dead: a.Groups[0].Dead, Again: a.Groups[0].Again}, nil
+	return lease.Reply{Dead: a.Groups[0].Dead, Again: a.Groups[0].Again, Marks: a.Groups[0].Marks}, nil
 }
 
 // Read has the server answer, from its replica and when that is fresh, or at once if that is enough.

@@ -23,6 +23,7 @@ const (
 type Reply struct {
 	Dead  []fsm.SessionID // sessions that the cell knows have ended
 	Again []fsm.SessionID // sessions about which the cell says nothing yet: neither acknowledged nor ended
+	Marks []fsm.Mark      // what holders have to stop; whoever sends sees to that before the Renewer gets the answer
 }
 
 // Send carries one renewal message to the cell and waits for the answer. number is above that of every earlier message.

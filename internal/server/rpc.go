@@ -42,6 +42,10 @@ func (s *Server) serve(ctx context.Context, req *calls.Request) {
 		s.serveRead(ctx, req)
 	case wire.MethodReadRest:
 		s.serveReadRest(req)
+	case wire.MethodAsk:
+		s.onceServing(ctx, req, s.serveAsk)
+	case wire.MethodFormat:
+		req.Reply(wire.FormatAnswer{Format: wire.Format}.Append(nil))
 	case wire.MethodAbout:
 		s.serveAbout(ctx, req)
 	case wire.MethodPoll:

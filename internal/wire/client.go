@@ -57,6 +57,7 @@ type RenewAnswer struct{ Groups []RenewedGroup }
 type RenewedGroup struct {
 	Number      uint64
 	Dead, Again []fsm.SessionID
+	Marks       []fsm.Mark // of the sessions acknowledged and of those in Again
 }
 
 // Append appends the message to dst.
@@ -65,10 +66,11 @@ func (m RenewAnswer) Append(dst []byte) []byte {
 	e.Open(1, 1)
 	e.Array(len(m.Groups))
 	for _, g := range m.Groups {
-		e.Array(3)
+		e.Array(4)
 		e.Uint(g.Number)
 		encodeUints(e, g.Dead)
 		encodeUints(e, g.Again)
+		encodeMarks(e, g.Marks)
 	}
 	return e.Finish()
 }
@@ -76,12 +78,13 @@ func (m RenewAnswer) Append(dst []byte) []byte {
 // DecodeRenewAnswer reads a RenewAnswer.
 func DecodeRenewAnswer(data []byte) (RenewAnswer, error) {
 	return decodeMessage(data, func(d *Decoder) RenewAnswer {
-		const minGroup = 4
+		const minGroup = 5
 		d.Open(1)
 		return RenewAnswer{decodeList(d, minGroup, func(d *Decoder) RenewedGroup {
-			d.tuple(3)
+			d.tuple(4)
 			return RenewedGroup{
 				Number: d.Uint(), Dead: decodeList(d, 1, decodeUint[fsm.SessionID]), Again: decodeList(d, 1, decodeUint[fsm.SessionID]),
+				Marks: decodeMarks(d),
 			}
 		})}
 	})

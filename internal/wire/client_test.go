@@ -15,7 +15,7 @@ import (
 func clientMessages() []message {
 	renew := Renew{Gathered: true, Groups: []RenewGroup{{Number: 70000, Sessions: []fsm.SessionID{1, 300}}, {Number: 2}}}
 	renewed := RenewAnswer{Groups: []RenewedGroup{
-		{Number: 70000, Dead: []fsm.SessionID{300}, Again: []fsm.SessionID{301}}, {Number: 2},
+		{Number: 70000, Dead: []fsm.SessionID{300}, Again: []fsm.SessionID{301}, Marks: marks()}, {Number: 2},
 	}}
 	read := Read{Kind: ReadList, Name: "a", After: "b", Limit: 200, Stale: true}
 	answer := ReadAnswer{

@@ -24,6 +24,8 @@ const (
 	MethodAbout     Method = 15
 	MethodPoll      Method = 16
 	MethodPollLock  Method = 17
+	MethodAsk       Method = 18
+	MethodFormat    Method = 19
 )
 
 // Propose asks the leader to put commands into the log, in this order. Each is answered on its own, as its result
@@ -157,24 +159,37 @@ func DecodeKeepAlive(data []byte) (KeepAlive, error) {
 type KeepAliveAnswer struct {
 	Number, Term uint64
 	Dead, Again  []fsm.SessionID
+	Marks        []fsm.Mark // of the sessions acknowledged and of those in Again; version 2
 }
 
 // Append appends the message to dst.
 func (m KeepAliveAnswer) Append(dst []byte) []byte {
 	e := NewEncoder(dst)
-	e.Open(1, 4)
+	if len(m.Marks) == 0 {
+		e.Open(1, 4)
+	} else { // who cannot read this must not take itself for acknowledged
+		e.Open(2, 5)
+	}
 	e.Uint(m.Number)
 	e.Uint(m.Term)
 	encodeUints(e, m.Dead)
 	encodeUints(e, m.Again)
+	if len(m.Marks) > 0 {
+		encodeMarks(e, m.Marks)
+	}
 	return e.Finish()
 }
 
 // DecodeKeepAliveAnswer reads a KeepAliveAnswer.
 func DecodeKeepAliveAnswer(data []byte) (KeepAliveAnswer, error) {
 	return decodeMessage(data, func(d *Decoder) KeepAliveAnswer {
-		d.Open(4)
-		return KeepAliveAnswer{Number: d.Uint(), Term: d.Uint(), Dead: decodeList(d, 1, decodeUint[fsm.SessionID]), Again: decodeList(d, 1, decodeUint[fsm.SessionID])}
+		version := d.Open(4, 5)
+		m := KeepAliveAnswer{Number: d.Uint(), Term: d.Uint(), Dead: decodeList(d, 1, decodeUint[fsm.SessionID]), Again: decodeList(d, 1, decodeUint[fsm.SessionID])}
+		if version == 2 {
+			m.Marks = decodeMarks(d)
+			d.news(len(m.Marks) > 0)
+		}
+		return m
 	})
 }
 
