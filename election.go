@@ -6,7 +6,6 @@ import (
 	"errors"
 	"fmt"
 	"sync"
-	"time"
 
 	"github.com/coordcell/coord/fsm"
 	"github.com/coordcell/coord/internal/hub"
@@ -21,7 +20,10 @@ type Leadership struct{ lock *Lock }
 // lock of the same name. Errors: as Session.Lock.
 func (s *Session) Campaign(ctx context.Context, election string, value []byte, opts ...LockOption) (*Leadership, error) {
 	opts = append(opts[:len(opts):len(opts)], WithData(value))
-	l, err := s.lock(ctx, election, false, opts)
+	if o := lockOptionsOf(opts); o.shared || o.slots != 0 {
+		return nil, wrap(fmt.Errorf("%w: an election has one leader: not Shared, and no Slots", ErrInvalid), "campaign %q", election)
+	}
+	l, err := s.lock(ctx, []string{election}, false, opts)
 	if err != nil {
 		return nil, wrap(err, "campaign %q", election)
 	}
@@ -99,7 +101,7 @@ func (n *Node) Leader(ctx context.Context, election string) (Leader, error) {
 }
 
 func leaderOf(v fsm.LockView) Leader {
-	if len(v.Holders) == 0 || v.Freeing {
+	if len(v.Holders) == 0 || v.Freeing || v.Slots > 0 || v.Holders[0].Shared {
 		return Leader{}
 	}
 	h := v.Holders[0]
@@ -166,61 +168,6 @@ func (o *Observer) run(ctx context.Context, from hub.LockReader) {
 		}
 		o.changes <- leaderOf(view) // nobody else sends: there is room
 	}
-}
-
-// LockInfo is a lock as somebody who looks sees it.
-type LockInfo struct {
-	Name    string
-	Holders []Holder // none: it is free
-	Queue   []Waiter // in order
-	Freeing bool     // its holder's session has ended; it will be with the next in a moment
-}
-
-// Holder is one holder of a lock.
-type Holder struct {
-	Session SessionID
-	Label   string
-	Token   Token
-	Data    []byte
-	Held    time.Duration // as long as this node has seen it
-}
-
-// Waiter is one that waits for a lock.
-type Waiter struct {
-	Session SessionID
-	Label   string
-	Waited  time.Duration // as long as this node has seen it
-}
-
-// String says who holds it and how many wait.
-func (i LockInfo) String() string {
-	if len(i.Holders) == 0 {
-		return fmt.Sprintf("%q: free, %d waiting", i.Name, len(i.Queue))
-	}
-	h := i.Holders[0]
-	return fmt.Sprintf("%q: held by session %d %q with token %v, %d waiting", i.Name, h.Session, h.Label, h.Token, len(i.Queue))
-}
-
-// Lookup says who holds name and who waits for it, in order, as of a moment after the call. A free name has no holders,
-// which is no error. Errors: ErrInvalid, ErrTooLarge, ErrNoLeader (ctx ended), ErrClosed.
-func (n *Node) Lookup(ctx context.Context, name string) (LockInfo, error) {
-	if err := n.limits.CheckName("lock name", name); err != nil {
-		return LockInfo{}, wrap(err, "look up %q", name)
-	}
-	a, err := n.srv.Read(ctx, wire.Read{Kind: wire.ReadLock, Name: name})
-	if err != nil {
-		return LockInfo{}, wrap(err, "look up %q", name)
-	}
-	info := LockInfo{Name: name, Freeing: a.Lock.Freeing}
-	for i, h := range a.Lock.Holders {
-		info.Holders = append(info.Holders, Holder{
-			Session: h.Session, Label: h.Label, Token: Token(h.Token), Data: bytes.Clone(h.Data), Held: a.Held[i],
-		})
-	}
-	for i, w := range a.Lock.Queue {
-		info.Queue = append(info.Queue, Waiter{Session: w.Session, Label: w.Label, Waited: a.Waited[i]})
-	}
-	return info, nil
 }
 
 // errFeedClosed is the cause of a feed that its reader closed.

@@ -43,6 +43,10 @@ var (
 	ErrLocked = errors.New("coord: locked")
 	// ErrNotHeld: the grant is held no longer.
 	ErrNotHeld = errors.New("coord: not held")
+	// ErrSlotsMismatch: the lock has another number of slots. The message names both.
+	ErrSlotsMismatch = errors.New("coord: another number of slots")
+	// ErrDeadlock: the call would have waited for what its own caller holds. The error is a *DeadlockError.
+	ErrDeadlock = errors.New("coord: deadlock")
 	// ErrUnlocked: this process has unlocked it.
 	ErrUnlocked = errors.New("coord: unlocked")
 )

@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"sync"
 	"time"
 
@@ -33,35 +34,14 @@ import (
 type Lock struct {
 	session *Session
 	name    string
+	more    []string // the other names of a LockAll
 	token   fsm.Revision
+	slot    int
 	hold    *lease.Hold
 
 	once     sync.Once
 	released chan struct{} // closed when the release has been answered, or cannot be any more
 	result   error
-}
-
-// LockOption is an option of Lock, TryLock, Do and Campaign.
-type LockOption interface{ lockOption(*lockOptions) }
-
-type lockOptions struct {
-	maxWait time.Duration
-	data    []byte
-}
-
-type lockOptionFunc func(*lockOptions)
-
-func (f lockOptionFunc) lockOption(o *lockOptions) { f(o) }
-
-// WithMaxWait gives up with ErrLocked when the lock has not been granted after d: the cell has answered that others are
-// ahead. If nobody leads the cell then, it is ErrNoLeader. 0, the default, waits as long as ctx.
-func WithMaxWait(d time.Duration) LockOption {
-	return lockOptionFunc(func(o *lockOptions) { o.maxWait = d })
-}
-
-// WithData attaches bytes to the grant, for those who look (Node.Lookup). They are bounded as a value is.
-func WithData(b []byte) LockOption {
-	return lockOptionFunc(func(o *lockOptions) { o.data = b })
 }
 
 // Lock waits until the session holds name, behind everybody who asked before. Each call is one acquisition of its own:
@@ -70,16 +50,30 @@ func WithData(b []byte) LockOption {
 // leader.
 //
 // Errors: ErrInvalid, ErrTooLarge (name, data), ErrLocked (WithMaxWait), ErrLimit (locks or waiters), ctx's error,
-// ErrNoLeader (with ctx's), ErrSessionExpired, ErrSessionClosed, ErrClosed.
+// ErrNoLeader (with ctx's), ErrSlotsMismatch, ErrDeadlock, ErrSessionExpired, ErrSessionClosed, ErrClosed.
 func (s *Session) Lock(ctx context.Context, name string, opts ...LockOption) (*Lock, error) {
-	l, err := s.lock(ctx, name, false, opts)
+	l, err := s.lock(ctx, []string{name}, false, opts)
 	return l, wrap(err, "lock %q", name)
 }
 
-// TryLock is Lock without waiting: it returns ErrLocked if somebody holds name or waits for it. WithMaxWait is
-// ErrInvalid.
+// LockAll is Lock for several names, at most 64, all distinct: it is granted all of them in one step of the log, as one
+// grant with one Token, or waits holding none of them. It waits in the queue of each of its names, and is granted when it
+// is the first in all: a name that is free meanwhile is kept for it, so that it does not starve. Two LockAll cannot wait
+// for each other, in whatever order they name the same names.
+//
+// Errors: as Lock.
+func (s *Session) LockAll(ctx context.Context, names []string, opts ...LockOption) (*Lock, error) {
+	if len(names) == 0 {
+		return nil, wrap(fmt.Errorf("%w: no names", ErrInvalid), "lock all")
+	}
+	l, err := s.lock(ctx, names, false, opts)
+	return l, wrap(err, "lock all %q", names)
+}
+
+// TryLock is Lock without waiting: it returns ErrLocked where Lock would have waited, or been refused with ErrDeadlock.
+// WithMaxWait is ErrInvalid.
 func (s *Session) TryLock(ctx context.Context, name string, opts ...LockOption) (*Lock, error) {
-	l, err := s.lock(ctx, name, true, opts)
+	l, err := s.lock(ctx, []string{name}, true, opts)
 	return l, wrap(err, "try lock %q", name)
 }
 
@@ -94,7 +88,7 @@ func (s *Session) Do(ctx context.Context, name string, fn func(ctx context.Conte
 	if err != nil {
 		return err
 	}
-	inner, end := context.WithCancelCause(ctx)
+	inner, end := context.WithCancelCause(holding(ctx, l))
 	stop := context.AfterFunc(l.Context(), func() { end(context.Cause(l.Context())) })
 	defer func() {
 		stop()
@@ -114,45 +108,47 @@ func (s *Session) Do(ctx context.Context, name string, fn func(ctx context.Conte
 	return fn(inner, l)
 }
 
-func (s *Session) lock(ctx context.Context, name string, try bool, opts []LockOption) (*Lock, error) {
-	var o lockOptions
-	for _, opt := range opts {
-		opt.lockOption(&o)
-	}
-	if err := s.node.limits.CheckName("lock name", name); err != nil {
+func (s *Session) lock(ctx context.Context, names []string, try bool, opts []LockOption) (*Lock, error) {
+	o := lockOptionsOf(opts)
+	if err := s.checkLock(names, try, o); err != nil {
 		return nil, err
 	}
-	if err := s.node.limits.CheckValue("data", o.data); err != nil {
-		return nil, err
+	req := caller.LockRequest{
+		Name: names[0], Data: bytes.Clone(o.data), Try: try, MaxWait: o.maxWait, Terms: o.terms(names, s.holdings(ctx)),
 	}
-	if o.maxWait < 0 || o.maxWait > 0 && try {
-		return nil, fmt.Errorf("%w: WithMaxWait(%v): must not be negative, and TryLock never waits", ErrInvalid, o.maxWait)
+	res, _, err := s.s.Lock(ctx, req)
+	if err == nil {
+		err = s.node.outcome(res)
 	}
-	req := caller.LockRequest{Name: name, Data: bytes.Clone(o.data), Try: try, MaxWait: o.maxWait}
-	res, err := s.s.Lock(ctx, req)
+	if errors.Is(err, ErrSlotsMismatch) {
+		err = fmt.Errorf("%w: asked for %d, it has %d", err, o.slots, res.Slots)
+	}
 	if err != nil {
 		return nil, err
 	}
-	if err := s.node.outcome(res); err != nil {
-		return nil, err
+	l := &Lock{session: s, name: names[0], token: res.Revision, slot: int(res.Slot), released: make(chan struct{})}
+	if len(names) > 1 {
+		l.more = slices.Clone(names[1:])
 	}
-	hold, err := s.s.Hold(ctx)
-	if err != nil {
+	if l.hold, err = s.s.Hold(ctx); err != nil {
 		if s.Err() == nil { // ctx has ended
-			s.s.Release(name, res.Revision, func(fsm.Result, error) {})
+			s.s.Release(l.name, l.token, func(fsm.Result, error) {})
 		}
 		return nil, err
 	}
-	return &Lock{session: s, name: name, token: res.Revision, hold: hold, released: make(chan struct{})}, nil
+	return l, nil
 }
 
-// Name is what was locked.
+// Name is what was locked; of a LockAll the first name.
 func (l *Lock) Name() string { return l.name }
 
-// Names is everything that was locked with this grant.
-func (l *Lock) Names() []string { return []string{l.name} }
+// Names is everything that was locked with this grant, in the order asked for.
+func (l *Lock) Names() []string { return append([]string{l.name}, l.more...) }
 
-// Token is the fencing token of this grant, above that of every earlier grant of the name.
+// Slot is which of the Slots of the lock this grant is in: 0 … n-1; 0 without Slots.
+func (l *Lock) Slot() int { return l.slot }
+
+// Token is the fencing token of this grant, above that of every earlier grant of each of its names.
 func (l *Lock) Token() Token { return Token(l.token) }
 
 // Session is the session that holds it.
@@ -175,7 +171,10 @@ func (l *Lock) Remaining() time.Duration { return l.hold.Remaining() }
 
 // Context has the values of the ctx given to Lock, but not its cancellation. It ends when this process may no longer act,
 // with Err's error as its cause, or ErrSuspended; when the session lives again, there is a new one.
-func (l *Lock) Context() context.Context { return l.hold.Context() }
+//
+// It also says what the caller holds. A Lock, LockAll, Campaign or Do that is given it, or a context made of it, is
+// refused with ErrDeadlock where it would wait for this grant through others: see DeadlockError.
+func (l *Lock) Context() context.Context { return holding(l.hold.Context(), l) }
 
 // Held is a condition for a Txn: that this very grant is held.
 func (l *Lock) Held() Condition { return HeldBy(l.name, l.Token()) }
@@ -247,6 +246,12 @@ func codeError(res fsm.Result) error {
 		return ErrConflict
 	case fsm.KeyNotFound:
 		return ErrKeyNotFound
+	case fsm.SlotsMismatch:
+		return ErrSlotsMismatch
+	case fsm.Upgrade:
+		return fmt.Errorf("%w: the caller holds it in another way: a grant cannot be turned into another, unlock it first", ErrInvalid)
+	case fsm.Deadlock:
+		return deadlockOf(res.Cycle)
 	case fsm.TooLarge:
 		return fmt.Errorf("%w: what the operations return: at most %d bytes", ErrTooLarge, fsm.MaxTxnResult)
 	case fsm.UnknownSession:

@@ -108,6 +108,15 @@ func (s *State) Sessions() iter.Seq[SessionView] {
 	}
 }
 
+// SessionsAfter yields the sessions that have not ended and whose ids are above after, in ascending order.
+func (s *State) SessionsAfter(after SessionID) iter.Seq[SessionView] {
+	return func(yield func(SessionView) bool) {
+		s.sessions.Ascend(after+1, func(id SessionID, found *session) bool {
+			return found.end != 0 || yield(found.view(id))
+		})
+	}
+}
+
 // Members returns the servers, ordered by id.
 func (s *State) Members() []Member { return s.members.Values() }
 

@@ -17,12 +17,20 @@ type LockRequest struct {
 	Data    []byte
 	Try     bool
 	MaxWait time.Duration // 0: as long as ctx
+	Terms   *fsm.Terms    // nil: one name, for itself alone
 }
 
 // Lock waits until the session holds a lock. The result's code is OK with the token as its revision, Locked, or a
 // refusal. When it returns an error, what it may have left in the queue is withdrawn in the background: the number of
 // the request is refused from then on, so that not even a copy of it that is still under way can take the lock.
-func (x *Session) Lock(ctx context.Context, req LockRequest) (fsm.Result, error) {
+//
+// sent is what the lease clock said before the first attempt left: what the cell gave with a grant it gave later.
+func (x *Session) Lock(ctx context.Context, req LockRequest) (res fsm.Result, sent time.Duration, err error) {
+	res, err = x.lock(ctx, req, &sent)
+	return res, sent, err
+}
+
+func (x *Session) lock(ctx context.Context, req LockRequest, sent *time.Duration) (fsm.Result, error) {
 	if err := x.lease.Err(); err != nil {
 		return fsm.Result{}, err
 	}
@@ -33,7 +41,12 @@ func (x *Session) Lock(ctx context.Context, req LockRequest) (fsm.Result, error)
 		defer done()
 	}
 	c := x.author.begin(x.id)
-	res, attempts, err := x.submit(waiting, c, fsm.Lock{Change: c, Name: req.Name, Data: req.Data, Try: req.Try})
+	r := request{
+		cmd:     fsm.Lock{Change: c, Name: req.Name, Data: req.Data, Try: req.Try, Terms: req.Terms},
+		leaving: func() { *sent = x.caller.cfg.Now() },
+	}
+	res, err := x.carry(waiting, c, &r)
+	attempts := r.attempts
 	if err == nil {
 		return res, nil
 	}

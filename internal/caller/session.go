@@ -111,8 +111,15 @@ func (x *Session) Change(ctx context.Context, build func(fsm.Change) fsm.Command
 
 // submit sends a numbered change until it is answered, and takes note of what that says about the session.
 func (x *Session) submit(ctx context.Context, c fsm.Change, cmd fsm.Command) (res fsm.Result, attempts int, err error) {
-	r := request{cmd: cmd, over: x.lease.Done(), cause: x.lease.Err}
-	res, err = x.caller.submit(ctx, &r)
+	r := request{cmd: cmd}
+	res, err = x.carry(ctx, c, &r)
+	return res, r.attempts, err
+}
+
+// carry sends a request that is c until it is answered, at most as long as the session lasts.
+func (x *Session) carry(ctx context.Context, c fsm.Change, r *request) (fsm.Result, error) {
+	r.over, r.cause = x.lease.Done(), x.lease.Err
+	res, err := x.caller.submit(ctx, r)
 	switch {
 	case err != nil:
 		x.author.unanswered(c)
@@ -121,7 +128,7 @@ func (x *Session) submit(ctx context.Context, c fsm.Change, cmd fsm.Command) (re
 	default:
 		x.author.answered(c)
 	}
-	return res, r.attempts, err
+	return res, err
 }
 
 // Close ends the session: first for this process, then for the cell, which is told in the background until it knows,

@@ -100,6 +100,7 @@ func (c *Client) readAt(ctx context.Context, server string, r wire.Read) (whole 
 			return whole, err
 		}
 		whole.Keys, whole.More = append(whole.Keys, part.Keys...), part.More
+		whole.Lock.Holders, whole.Held = append(whole.Lock.Holders, part.Lock.Holders...), append(whole.Held, part.Held...)
 		whole.Lock.Queue, whole.Waited = append(whole.Lock.Queue, part.Lock.Queue...), append(whole.Waited, part.Waited...)
 		rest = part.Rest
 	}

@@ -72,12 +72,11 @@ func (s *Server) look(r wire.Read) (a wire.ReadAnswer) {
 		a.Keys, a.More = state.List(r.Name, r.After, r.Limit)
 	case wire.ReadLock:
 		s.replica.View(func(state *fsm.State) { a.Revision, a.Lock = state.Revision(), state.Lookup(r.Name) })
-		for _, h := range a.Lock.Holders {
-			a.Held = append(a.Held, s.replica.Since(h.Token))
-		}
-		for _, w := range a.Lock.Queue {
-			a.Waited = append(a.Waited, s.replica.Since(w.Queued))
-		}
+		a.Held, a.Waited = s.since(a.Lock)
+	case wire.ReadLocks:
+		s.lookAtLocks(r, &a)
+	case wire.ReadSessions:
+		s.lookAtSessions(r, &a)
 	case wire.ReadRevision:
 		s.replica.View(func(state *fsm.State) { a.Revision = state.Revision() })
 	}

@@ -50,17 +50,23 @@ func (a *answering) next() (part wire.ReadAnswer, last bool) {
 		return a.nextKeys()
 	}
 	part = *a.lock
-	bytes, n := 0, 0
-	for n < len(part.Lock.Queue) && bytes < partBytes {
-		bytes += 40 + len(part.Lock.Queue[n].Label)
-		n++
+	bytes, holders, waiters := 0, 0, 0
+	for holders < len(part.Lock.Holders) && bytes < partBytes {
+		bytes += holderBytes(part.Lock.Holders[holders])
+		holders++
+	}
+	for waiters < len(part.Lock.Queue) && bytes < partBytes {
+		bytes += waiterBytes(part.Lock.Queue[waiters])
+		waiters++
 	}
 	rest := part
-	rest.Lock.Holders, rest.Held = nil, nil
-	rest.Lock.Queue, rest.Waited = part.Lock.Queue[n:], part.Waited[n:]
-	part.Lock.Queue, part.Waited = part.Lock.Queue[:n], part.Waited[:n]
+	rest.Locks, rest.Sessions, rest.Lock.Delayed = nil, nil, nil
+	rest.Lock.Holders, rest.Held = part.Lock.Holders[holders:], part.Held[holders:]
+	rest.Lock.Queue, rest.Waited = part.Lock.Queue[waiters:], part.Waited[waiters:]
+	part.Lock.Holders, part.Held = part.Lock.Holders[:holders], part.Held[:holders]
+	part.Lock.Queue, part.Waited = part.Lock.Queue[:waiters], part.Waited[:waiters]
 	a.lock = &rest
-	return part, len(rest.Lock.Queue) == 0
+	return part, len(rest.Lock.Holders)+len(rest.Lock.Queue) == 0
 }
 
 func (a *answering) nextKeys() (part wire.ReadAnswer, last bool) {

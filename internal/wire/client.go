@@ -98,13 +98,15 @@ const (
 	ReadList     ReadKind = 2 // the keys that begin with a prefix
 	ReadLock     ReadKind = 3 // who holds a lock and who waits for it
 	ReadRevision ReadKind = 4 // how far the state has come, and nothing else
+	ReadLocks    ReadKind = 5 // locks in use whose names begin with a prefix, as many as fit into an answer
+	ReadSessions ReadKind = 6 // users' sessions, as many as fit into an answer
 )
 
 // Read asks a server for a part of the state.
 type Read struct {
 	Kind  ReadKind
 	Name  string // the key, the prefix or the lock
-	After string // of a list: only what comes after this key
+	After string // of a list: only what comes after this key, lock or, in decimals, session
 	Limit int    // of a list: at most so many keys; 0: all
 	Stale bool   // as the server has it, however old that is
 }
@@ -136,16 +138,36 @@ type ReadAnswer struct {
 	Rest     uint64 // what to ask a ReadRest for; 0: this is all, or the last part
 	Revision fsm.Revision
 	Keys     []fsm.KeyValue // sorted; of ReadKey one at most
-	More     bool           // there are others behind the last key
+	More     bool           // there are others behind the last one
 	Lock     fsm.LockView
 	Held     []time.Duration // by each holder, as long as the server has seen it
 	Waited   []time.Duration // by each waiter, the same
+	Locks    []LockAnswer    // sorted
+	Sessions []SessionAnswer // sorted
+}
+
+// LockAnswer is one of several locks.
+type LockAnswer struct {
+	Name   string
+	Large  bool // too large to be here: ask for it by name
+	Lock   fsm.LockView
+	Held   []time.Duration
+	Waited []time.Duration
+}
+
+// SessionAnswer is one of several sessions.
+type SessionAnswer struct {
+	ID    fsm.SessionID
+	Label string
+	Node  string // id
+	TTL   int64  // nanoseconds
+	Uses  fsm.Uses
 }
 
 // Append appends the message to dst.
 func (m ReadAnswer) Append(dst []byte) []byte {
 	e := NewEncoder(dst)
-	e.Open(1, 5)
+	e.Open(1, 7)
 	e.Uint(m.Rest)
 	e.Uint(uint64(m.Revision))
 	e.Array(len(m.Keys))
@@ -153,77 +175,129 @@ func (m ReadAnswer) Append(dst []byte) []byte {
 		encodeKeyValue(e, kv)
 	}
 	e.Bool(m.More)
-	m.appendLock(e)
+	encodeLockView(e, m.Lock, m.Held, m.Waited)
+	e.Array(len(m.Locks))
+	for _, l := range m.Locks {
+		e.Array(3)
+		e.String(l.Name)
+		e.Bool(l.Large)
+		encodeLockView(e, l.Lock, l.Held, l.Waited)
+	}
+	e.Array(len(m.Sessions))
+	for _, x := range m.Sessions {
+		e.Array(7)
+		e.Uint(uint64(x.ID))
+		e.String(x.Label)
+		e.String(x.Node)
+		e.Int(x.TTL)
+		e.Uint(uint64(x.Uses.Locks))
+		e.Uint(uint64(x.Uses.Keys))
+		e.Uint(uint64(x.Uses.Waiting))
+	}
 	return e.Finish()
 }
 
-func (m ReadAnswer) appendLock(e *Encoder) {
-	e.Array(4)
-	e.Array(len(m.Lock.Holders))
-	for i, h := range m.Lock.Holders {
+// DecodeReadAnswer reads a ReadAnswer.
+func DecodeReadAnswer(data []byte) (ReadAnswer, error) {
+	return decodeMessage(data, func(d *Decoder) (m ReadAnswer) {
+		const minKeyValue, minLock, minSession = 7, 10, 8
+		d.Open(7)
+		m.Rest, m.Revision = d.Uint(), fsm.Revision(d.Uint())
+		m.Keys = decodeList(d, minKeyValue, decodeKeyValue)
+		m.More = d.Bool()
+		m.Lock, m.Held, m.Waited = decodeLockView(d)
+		m.Locks = decodeList(d, minLock, func(d *Decoder) (l LockAnswer) {
+			d.tuple(3)
+			l.Name, l.Large = d.String(), d.Bool()
+			l.Lock, l.Held, l.Waited = decodeLockView(d)
+			return l
+		})
+		m.Sessions = decodeList(d, minSession, func(d *Decoder) (x SessionAnswer) {
+			d.tuple(7)
+			x.ID, x.Label, x.Node, x.TTL = fsm.SessionID(d.Uint()), d.String(), d.String(), d.Int()
+			count := func() int { return int(d.Small(math.MaxInt32)) }
+			x.Uses = fsm.Uses{Locks: count(), Keys: count(), Waiting: count()}
+			return x
+		})
+		return m
+	})
+}
+
+// encodeLockView encodes a lock, and for how long each holder has held it and each waiter has waited.
+func encodeLockView(e *Encoder, v fsm.LockView, held, waited []time.Duration) {
+	e.Array(5)
+	e.Bool(v.Freeing)
+	e.Uint(uint64(v.Slots))
+	e.Array(len(v.Holders))
+	for i, h := range v.Holders {
 		e.Array(10)
 		e.Uint(uint64(h.Session))
 		e.String(h.Label)
 		e.Uint(uint64(h.Token))
 		e.Bytes(h.Data)
-		encodeStrings(e, h.Names)
+		encodeNames(e, h.Names)
 		e.Bool(h.Shared)
 		e.Uint(uint64(h.Slot))
 		e.Int(h.TTL)
 		e.Bool(h.Revoked)
-		e.Int(int64(m.Held[i]))
+		e.Int(int64(held[i]))
 	}
-	e.Array(len(m.Lock.Queue))
-	for i, w := range m.Lock.Queue {
+	e.Array(len(v.Queue))
+	for i, w := range v.Queue {
 		e.Array(8)
 		e.Uint(uint64(w.Session))
 		e.String(w.Label)
 		e.Uint(w.Seq)
 		e.Uint(uint64(w.Queued))
-		encodeStrings(e, w.Names)
+		encodeNames(e, w.Names)
 		e.Bool(w.Shared)
 		e.Uint(uint64(w.Slots))
-		e.Int(int64(m.Waited[i]))
+		e.Int(int64(waited[i]))
 	}
-	e.Uint(uint64(m.Lock.Slots))
-	e.Bool(m.Lock.Freeing)
+	e.Array(len(v.Delayed))
+	for _, l := range v.Delayed {
+		e.Array(3)
+		e.String(l.Name)
+		e.Uint(uint64(l.Token))
+		e.Int(l.Delay)
+	}
 }
 
-// DecodeReadAnswer reads a ReadAnswer. Of the Lock everything travels but Delayed.
-func DecodeReadAnswer(data []byte) (ReadAnswer, error) {
-	return decodeMessage(data, func(d *Decoder) (m ReadAnswer) {
-		const minKeyValue = 7
-		d.Open(5)
-		m.Rest, m.Revision = d.Uint(), fsm.Revision(d.Uint())
-		m.Keys = decodeList(d, minKeyValue, decodeKeyValue)
-		m.More = d.Bool()
-		m.decodeLock(d)
-		return m
-	})
-}
-
-func (m *ReadAnswer) decodeLock(d *Decoder) {
-	const minHolder, minWaiter = 12, 9
-	d.tuple(4)
-	m.Lock.Holders = decodeList(d, minHolder, func(d *Decoder) fsm.Holder {
+func decodeLockView(d *Decoder) (v fsm.LockView, held, waited []time.Duration) {
+	const minHolder, minWaiter, minDelay = 11, 9, 4
+	small := func() int { return int(d.Small(math.MaxInt32)) }
+	d.tuple(5)
+	v.Freeing, v.Slots = d.Bool(), small()
+	v.Holders = decodeList(d, minHolder, func(d *Decoder) (h fsm.Holder) {
 		d.tuple(10)
-		h := fsm.Holder{
-			Session: fsm.SessionID(d.Uint()), Label: d.String(), Token: fsm.Revision(d.Uint()), Data: d.Bytes(),
-			Names: decodeList(d, 1, (*Decoder).String), Shared: d.Bool(), Slot: int(d.Small(math.MaxInt32)), TTL: d.Int(), Revoked: d.Bool(),
-		}
-		m.Held = append(m.Held, time.Duration(d.Int()))
+		h.Session, h.Label, h.Token, h.Data = fsm.SessionID(d.Uint()), d.String(), fsm.Revision(d.Uint()), d.Bytes()
+		h.Names, h.Shared, h.Slot, h.TTL, h.Revoked = decodeNames(d), d.Bool(), small(), d.Int(), d.Bool()
+		held = append(held, time.Duration(d.Int()))
 		return h
 	})
-	m.Lock.Queue = decodeList(d, minWaiter, func(d *Decoder) fsm.Waiter {
+	v.Queue = decodeList(d, minWaiter, func(d *Decoder) (w fsm.Waiter) {
 		d.tuple(8)
-		w := fsm.Waiter{
-			Session: fsm.SessionID(d.Uint()), Label: d.String(), Seq: d.Uint(), Queued: fsm.Revision(d.Uint()),
-			Names: decodeList(d, 1, (*Decoder).String), Shared: d.Bool(), Slots: int(d.Small(math.MaxInt32)),
-		}
-		m.Waited = append(m.Waited, time.Duration(d.Int()))
+		w.Session, w.Label, w.Seq, w.Queued = fsm.SessionID(d.Uint()), d.String(), d.Uint(), fsm.Revision(d.Uint())
+		w.Names, w.Shared, w.Slots = decodeNames(d), d.Bool(), small()
+		waited = append(waited, time.Duration(d.Int()))
 		return w
 	})
-	m.Lock.Slots, m.Lock.Freeing = int(d.Small(math.MaxInt32)), d.Bool()
+	v.Delayed = decodeList(d, minDelay, func(d *Decoder) fsm.DelayEvent {
+		d.tuple(3)
+		return fsm.DelayEvent{Name: d.String(), Token: fsm.Revision(d.Uint()), Delay: d.Int()}
+	})
+	return v, held, waited
+}
+
+func encodeNames(e *Encoder, names []string) {
+	e.Array(len(names))
+	for _, name := range names {
+		e.String(name)
+	}
+}
+
+func decodeNames(d *Decoder) []string {
+	return decodeList(d, 1, func(d *Decoder) string { return d.String() })
 }
 
 // ReadRest asks for the next part of what a Read has found.

@@ -22,13 +22,16 @@ func clientMessages() []message {
 		Rest: 1 << 63, Revision: 70000, More: true,
 		Keys: []fsm.KeyValue{{Key: "k", Value: []byte("v"), Created: 1, Changed: 200, Session: 3}},
 		Lock: fsm.LockView{
-			Holders: []fsm.Holder{{
-				Session: 3, Label: "l", Token: 4, Data: []byte("d"), Names: []string{"a", "b"}, Shared: true, Slot: 2, TTL: 9, Revoked: true,
-			}},
-			Queue: []fsm.Waiter{{Session: 5, Label: "m", Seq: 6, Queued: 7, Names: []string{"c"}, Shared: true, Slots: 8}},
-			Slots: 10, Freeing: true,
+			Holders: []fsm.Holder{{Session: 3, Label: "l", Token: 4, Data: []byte("d"), Names: []string{"x", "y"}, Shared: true, Slot: 1, TTL: 9, Revoked: true}},
+			Queue:   []fsm.Waiter{{Session: 5, Label: "m", Seq: 6, Queued: 7, Names: []string{"x"}, Shared: true, Slots: 2}},
+			Freeing: true, Slots: 3, Delayed: []fsm.DelayEvent{{Name: "x", Token: 8, Delay: 9}},
 		},
 		Held: []time.Duration{-1}, Waited: []time.Duration{time.Second},
+		Locks: []LockAnswer{
+			{Name: "big", Large: true},
+			{Name: "x", Lock: fsm.LockView{Holders: []fsm.Holder{{Session: 3}}}, Held: []time.Duration{5}},
+		},
+		Sessions: []SessionAnswer{{ID: 3, Label: "l", Node: "n", TTL: 4, Uses: fsm.Uses{Locks: 5, Keys: 6, Waiting: 7}}},
 	}
 	about := AboutAnswer{
 		Version: 1, Leader: "n-1", Term: 2, Applied: 3, Committed: 4, Revision: 5,

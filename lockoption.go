@@ -1,0 +1,105 @@
+package coord
+
+import (
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/coordcell/coord/fsm"
+)
+
+// LockOption is an option of Lock, TryLock, LockAll, Do and Campaign.
+type LockOption interface{ lockOption(*lockOptions) }
+
+type lockOptions struct {
+	maxWait   time.Duration
+	data      []byte
+	shared    bool
+	slots     int
+	slotsSaid bool
+}
+
+type lockOptionFunc func(*lockOptions)
+
+func (f lockOptionFunc) lockOption(o *lockOptions) { f(o) }
+
+// WithMaxWait gives up with ErrLocked when the lock has not been granted after d: the cell has answered that others are
+// ahead. If nobody leads the cell then, it is ErrNoLeader. 0, the default, waits as long as ctx.
+func WithMaxWait(d time.Duration) LockOption {
+	return lockOptionFunc(func(o *lockOptions) { o.maxWait = d })
+}
+
+// WithData attaches bytes to the grant, for those who look (Node.Lookup). They are bounded as a value is.
+func WithData(b []byte) LockOption {
+	return lockOptionFunc(func(o *lockOptions) { o.data = b })
+}
+
+// Shared asks to be one of many readers: they hold the name beside each other, and nobody beside a writer, who asks
+// without. The queue is the same for all, first come first served: readers that stand next to each other are granted
+// together, and none passes a writer that waits. A reader cannot become a writer, or the other way round, without
+// unlocking first: two readers that wait to write would wait for each other.
+//
+// A resource that checks tokens (package fence) refuses a reader's late write, but readers among each other have different
+// tokens: guard only what is written under exclusive grants.
+func Shared() LockOption {
+	return lockOptionFunc(func(o *lockOptions) { o.shared = true })
+}
+
+// Slots makes the lock a semaphore: up to n sessions hold it at a time, 1 … 65,536, each in a slot of its own
+// (Lock.Slot). All who use the name must agree on n: while anybody holds or waits, another number is ErrSlotsMismatch.
+// Tokens rise from grant to grant of the name, and so of each slot: guard one resource a slot.
+func Slots(n int) LockOption {
+	return lockOptionFunc(func(o *lockOptions) { o.slots, o.slotsSaid = n, true })
+}
+
+func lockOptionsOf(opts []LockOption) (o lockOptions) {
+	for _, opt := range opts {
+		opt.lockOption(&o)
+	}
+	return o
+}
+
+// checkLock names everything that is wrong with a request at once.
+func (s *Session) checkLock(names []string, try bool, o lockOptions) error {
+	var errs []error
+	bad := func(format string, args ...any) {
+		errs = append(errs, fmt.Errorf("%w: "+format, append([]any{ErrInvalid}, args...)...))
+	}
+	if len(names) > fsm.MaxNames {
+		bad("%d names: at most %d", len(names), fsm.MaxNames)
+	}
+	seen := make(map[string]bool)
+	for _, name := range names {
+		if err := s.node.limits.CheckName("lock name", name); err != nil {
+			errs = append(errs, err)
+		}
+		if len(names) == 1 {
+			break
+		}
+		if seen[name] {
+			bad("%q is named twice", name)
+		}
+		seen[name] = true
+	}
+	if err := s.node.limits.CheckValue("data", o.data); err != nil {
+		errs = append(errs, err)
+	}
+	if o.maxWait < 0 || o.maxWait > 0 && try {
+		bad("WithMaxWait(%v): must not be negative, and TryLock never waits", o.maxWait)
+	}
+	if o.slotsSaid && (o.slots < 1 || o.slots > fsm.MaxSlots) {
+		bad("Slots(%d): must be 1 … %d", o.slots, fsm.MaxSlots)
+	}
+	if o.slotsSaid && o.shared {
+		bad("Shared with Slots(%d): choose one", o.slots)
+	}
+	return errors.Join(errs...)
+}
+
+// terms are what the options ask for beyond one name for itself alone; nil: nothing.
+func (o lockOptions) terms(names []string, holding []fsm.GrantID) *fsm.Terms {
+	if len(names) == 1 && !o.shared && o.slots == 0 && len(holding) == 0 {
+		return nil
+	}
+	return &fsm.Terms{More: names[1:], Shared: o.shared, Slots: o.slots, Holding: holding}
+}
