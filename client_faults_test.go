@@ -218,6 +218,31 @@ func TestG3_ClientCutOffFromEverything(t *testing.T) {
 	})
 }
 
+// A server that reaches no other one acknowledges nothing to its clients: they stop before the cell hands on what they held.
+func TestG3_ClientOfAServerThatIsCutOff(t *testing.T) {
+	withClient(t, 3, func(t *testing.T, c *cell, n *coord.Node) {
+		ctx := c.within(time.Hour)
+		at := c.attachedTo(n)
+		c.lead(at, false)
+		l := c.lock(c.sessionOn(n), "name")
+		others := c.others(at)
+		next := c.lockLater(c.session(others[0]), "name")
+		c.cutClient(0, others...)
+		c.isolate(at)
+		other := <-next
+		if other == nil {
+			return
+		}
+		if err := l.Check(); !errors.Is(err, coord.ErrSessionExpired) {
+			t.Errorf("two hold it: %v", err)
+		}
+		c.lab.HealAll()
+		if err := other.Unlock(ctx); err != nil {
+			t.Error(err)
+		}
+	})
+}
+
 // A change whose answer was lost between the leader and the client's server, or between that and the client, is made once.
 func TestG7_ClientsChangesAreMadeOnce(t *testing.T) {
 	withClient(t, 3, func(t *testing.T, c *cell, n *coord.Node) {
