@@ -150,12 +150,19 @@ func TestG9_QuietKeyOutlastsTheHistory(t *testing.T) {
 		w.expect(quiet, "a=1")
 		w.expect(under, "a/1=1", nothing)
 		w.expect(quiet, nothing)
+		w.rest(quiet)
 		for range 4 {
 			for range 10 {
 				w.put("b", "x")
-				time.Sleep(time.Second / 10)
 			}
-			w.expect(quiet, nothing) // but progress
+			synctest.Wait()
+		}
+		time.Sleep(1500 * time.Millisecond) // it is told that progress is due
+		if b, err := quiet.Cursor.Next(); err != nil || b == nil || len(b.Events) > 0 {
+			t.Errorf("progress: %+v, %v", b, err)
+		}
+		if b, err := quiet.Cursor.Next(); b != nil || err != nil {
+			t.Errorf("nothing more: %+v, %v", b, err)
 		}
 		w.put("a", "2")
 		w.expect(quiet, "a=2")

@@ -158,6 +158,20 @@ func (w *world) expect(from *reader, want ...string) {
 	}
 }
 
+// rest has the cursor wait, with nothing left to tell, not even progress.
+func (w *world) rest(from *reader) {
+	w.t.Helper()
+	synctest.Wait()
+	for {
+		switch b, err := from.Cursor.Next(); {
+		case err != nil || b != nil && len(b.Events) > 0:
+			w.t.Fatalf("%+v, %v", b, err)
+		case b == nil:
+			return
+		}
+	}
+}
+
 const nothing = "context deadline exceeded"
 
 // A snapshot of the leader replaces the state under a watcher. If its history reaches back to the cursor there is no gap;
@@ -175,6 +189,7 @@ func TestG9_StateIsReplaced(t *testing.T) {
 		}
 		near := w.Clone()
 		w.replace(behind)
+		synctest.Wait()
 		begin := time.Now()
 		time.AfterFunc(300*time.Millisecond, func() { w.replace(near) })
 		w.expect(plain, "a=2")
@@ -186,6 +201,7 @@ func TestG9_StateIsReplaced(t *testing.T) {
 		for i := 6; i <= 30; i++ {
 			w.put("a", fmt.Sprint(i))
 		}
+		synctest.Wait() // until the hub has come to the end, what it has in its tail is still told
 		w.expect(plain, ErrCompacted.Error())
 		w.expect(snap, "snapshot a=30", nothing)
 		w.put("a", "31")
@@ -202,7 +218,10 @@ func TestG9_StateGoesBack(t *testing.T) {
 		w.put("a", "2")
 		w.put("a", "3")
 		w.expect(watcher, "a=1", "a=2", "a=3")
+		w.rest(watcher)
 		w.replace(old)
+		synctest.Wait()
+		w.rest(watcher)
 		w.index, w.seq = index, seq
 		w.put("a", "2")
 		w.put("a", "3")
@@ -228,6 +247,13 @@ func TestG9_OneBatchARevision(t *testing.T) {
 		}
 		w.expect(watcher, "z=1")
 		w.expect(one, "k1999=")
+		w.hub.mu.Lock()
+		w.hub.tail.clear(w.hub.reached + 1)
+		w.hub.mu.Unlock()
+		behind := w.watch(Options{Prefix: true, HasFrom: true})
+		if b, err := behind.Next(t.Context()); err != nil || len(b.Events) != 2000 {
+			t.Errorf("from the history: %+v, %v", b, err)
+		}
 	})
 }
 

@@ -96,6 +96,7 @@ func TestG9_StateGoesBackUnderAWaitingWatcher(t *testing.T) {
 		w.expect(watcher, "a=1", "a=2")
 		time.AfterFunc(100*time.Millisecond, func() { w.replace(old) })
 		w.expect(watcher, nothing)
+		w.rest(watcher)
 		w.index, w.seq = index, seq
 		w.put("a", "2")
 		w.expect(watcher, nothing)

@@ -15,7 +15,7 @@ func watchMutants() []Mutant {
 		{"watch/resume-off-by-one", "G9", "a watch that is resumed leaves out the first change",
 			in(file, "next: opts.From}\n", "next: opts.From + min(opts.From, 1)}\n"), by(whole, "TestG9_WatchFromRevision")},
 		{"watch/cursor-follows-the-state", "G9", "a server whose state goes back shows its watchers changes a second time",
-			in(hub+"/hub.go", "h.index.wakeAll(woken, h.reached+1)", "h.index.wakeAll(woken, 0)"), by(hub, "TestG9_StateGoesBackUnderAWaitingWatcher")},
+			in(hub+"/index.go", "		if c.next > revision {", "		if c.next < 0 {"), by(hub, "TestG9_StateGoesBack|TestG9_StateGoesBackUnderAWaitingWatcher")},
 		{"watch/gap-after-compaction", "G9", "a watcher that fell behind the history goes on after a gap",
 			in(file, "		case c.next < s.Floor():\n			behind", "		case c.next < min(s.Floor(), 1):\n			behind"), by(hub, "TestG9_StateIsReplaced")},
 		{"watch/revision-in-parts", "G9", "the changes of one revision come in two batches, between which a watcher may be resumed",
