@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"sync"
 
 	"github.com/coordcell/coord/fsm"
@@ -76,6 +77,33 @@ func (l *Leadership) proclaim(ctx context.Context, value []byte) error {
 // Resign ends the leadership, as Lock.Unlock.
 func (l *Leadership) Resign(ctx context.Context) error {
 	return wrap(l.lock.release(ctx), "resign %q", l.lock.name)
+}
+
+// HandOver ends the leadership in favour of a candidate: to is granted the election next, before all others that wait.
+// This process stops first, as with Resign, and what was asked for is repeated until the cell has answered, also after ctx
+// has ended.
+//
+// Errors: ErrInvalid if to does not campaign for it, and then nothing has changed; but if it has left the queue in the
+// very moment between the look and the handing over, this process has stopped, and the leadership has been resigned.
+// Others as Resign.
+func (l *Leadership) HandOver(ctx context.Context, to SessionID) error {
+	return wrap(l.handOver(ctx, to), "hand over %q to session %d", l.lock.name, to)
+}
+
+func (l *Leadership) handOver(ctx context.Context, to SessionID) error {
+	if err := l.Err(); err != nil {
+		return fmt.Errorf("%w: %w", ErrNotHeld, err)
+	}
+	info, err := l.lock.session.node.lookup(ctx, l.lock.name)
+	if err != nil {
+		return err
+	}
+	if !slices.ContainsFunc(info.Queue, func(w Waiter) bool { return w.Session == to && !w.Shared }) {
+		return fmt.Errorf("%w: the session does not campaign for it", ErrInvalid)
+	}
+	return l.lock.letGo(ctx, func(name string, token fsm.Revision, done func(fsm.Result, error)) {
+		l.lock.session.s.HandOver(name, token, to, done)
+	})
 }
 
 // Leader is who leads an election.

@@ -43,6 +43,10 @@ var (
 	ErrLocked = errors.New("coord: locked")
 	// ErrNotHeld: the grant is held no longer.
 	ErrNotHeld = errors.New("coord: not held")
+	// ErrLockExpired: the lock's own lease (WithLockTTL) was not refreshed in time. The session lives.
+	ErrLockExpired = caller.ErrLockExpired
+	// ErrRevoked: somebody has taken it from its holder (Node.Revoke, Node.ExpireSession).
+	ErrRevoked = errors.New("coord: revoked")
 	// ErrSlotsMismatch: the lock has another number of slots. The message names both.
 	ErrSlotsMismatch = errors.New("coord: another number of slots")
 	// ErrDeadlock: the call would have waited for what its own caller holds. The error is a *DeadlockError.

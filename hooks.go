@@ -24,6 +24,9 @@ type GrantInfo struct {
 	Session SessionID
 	Label   string
 	Token   Token
+	Names   []string // of a LockAll: all of them; Lock is the first. Otherwise nil
+	Shared  bool
+	Slot    int
 	Waited  time.Duration // as this node has seen it, within 100 ms
 	Dropped uint64        // calls left out so far because the hooks were too slow
 }
@@ -35,7 +38,8 @@ type ReleaseInfo struct {
 	Label   string
 	Token   Token
 	Held    time.Duration // as this node has seen it, within 100 ms
-	Reason  error         // ErrUnlocked, ErrSessionClosed or ErrSessionExpired
+	Names   []string      // as in GrantInfo
+	Reason  error         // ErrUnlocked (also when it was handed over), ErrSessionClosed, ErrSessionExpired, ErrLockExpired or ErrRevoked
 	Dropped uint64
 }
 
@@ -132,7 +136,7 @@ func (q *hookQueue) granted(g fsm.GrantEvent, since func(fsm.Revision) time.Dura
 	if q.hooks.Granted == nil {
 		return
 	}
-	info := GrantInfo{Lock: g.Name, Session: g.Session, Label: g.Label, Token: Token(g.Token)}
+	info := GrantInfo{Lock: g.Name, Session: g.Session, Label: g.Label, Token: Token(g.Token), Names: g.Names, Shared: g.Shared, Slot: g.Slot}
 	if g.Queued != 0 {
 		info.Waited = since(g.Queued)
 	}
@@ -144,7 +148,8 @@ func (q *hookQueue) released(r *fsm.ReleaseEvent, since func(fsm.Revision) time.
 		return
 	}
 	info := ReleaseInfo{
-		Lock: r.Name, Session: r.Session, Label: r.Label, Token: Token(r.Token), Held: since(r.Token), Reason: releaseReason(r.Reason),
+		Lock: r.Name, Session: r.Session, Label: r.Label, Token: Token(r.Token), Held: since(r.Token), Names: r.Names,
+		Reason: releaseReason(r.Reason),
 	}
 	q.push(func() { info.Dropped = q.dropped.Load(); q.hooks.Released(info) })
 }
@@ -187,8 +192,12 @@ func (q *hookQueue) leaderChanged(leader string, term uint64) {
 
 func releaseReason(r fsm.ReleaseReason) error {
 	switch r {
-	case fsm.Unlocked:
+	case fsm.Unlocked, fsm.HandedOver:
 		return ErrUnlocked
+	case fsm.LockExpired:
+		return ErrLockExpired
+	case fsm.GrantRevoked:
+		return ErrRevoked
 	case fsm.SessionClosed:
 		return ErrSessionClosed
 	default:

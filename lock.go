@@ -23,6 +23,8 @@ import (
 //	Lock ──► held ──────────────► Unlock          Check: ErrUnlocked, from the call on
 //	          │
 //	          ├── the session ends ─► lost        Check: ErrSessionExpired, ErrSessionClosed, ErrClosed
+//	          ├── its own lease ends ─► lost      Check: ErrLockExpired (WithLockTTL)
+//	          ├── it is revoked ─► lost           Check: ErrRevoked (Node.Revoke)
 //	          └── is suspended                    Check: ErrSuspended, until the session lives again or ends (WithGrace)
 //
 // Check answers by the lease clock, on the spot and without I/O: when it returns nil, this process may act, and nobody
@@ -38,6 +40,7 @@ type Lock struct {
 	token   fsm.Revision
 	slot    int
 	hold    *lease.Hold
+	forget  func() // it is not to be told of marks any more
 
 	once     sync.Once
 	released chan struct{} // closed when the release has been answered, or cannot be any more
@@ -116,7 +119,7 @@ func (s *Session) lock(ctx context.Context, names []string, try bool, opts []Loc
 	req := caller.LockRequest{
 		Name: names[0], Data: bytes.Clone(o.data), Try: try, MaxWait: o.maxWait, Terms: o.terms(names, s.holdings(ctx)),
 	}
-	res, _, err := s.s.Lock(ctx, req)
+	res, sent, err := s.s.Lock(ctx, req)
 	if err == nil {
 		err = s.node.outcome(res)
 	}
@@ -130,13 +133,32 @@ func (s *Session) lock(ctx context.Context, names []string, try bool, opts []Loc
 	if len(names) > 1 {
 		l.more = slices.Clone(names[1:])
 	}
-	if l.hold, err = s.s.Hold(ctx); err != nil {
-		if s.Err() == nil { // ctx has ended
-			s.s.Release(l.name, l.token, func(fsm.Result, error) {})
-		}
-		return nil, err
+	return s.handOut(ctx, l, o.ttl, sent)
+}
+
+// handOut begins to hold a grant. It gives it back if this process may not act on it any more: then it may already be
+// somebody else's, or is about to be.
+func (s *Session) handOut(ctx context.Context, l *Lock, ttl, sent time.Duration) (_ *Lock, err error) {
+	grant := fsm.GrantID{Name: l.name, Token: l.token}
+	if ttl > 0 {
+		l.hold, err = s.s.HoldFor(ctx, grant, ttl, sent)
+	} else {
+		l.hold, err = s.s.Hold(ctx)
 	}
-	return l, nil
+	if err == nil {
+		l.forget = s.s.OnMark(grant, func() { l.hold.End(ErrRevoked) })
+		if err = l.Err(); err == nil {
+			if ttl > 0 { // it may end by itself, and nobody unlock it
+				l.hold.AfterEnd(l.forget)
+			}
+			return l, nil
+		}
+		l.forget()
+	}
+	if s.Err() == nil {
+		s.s.Release(l.name, l.token, func(fsm.Result, error) {})
+	}
+	return nil, err
 }
 
 // Name is what was locked; of a LockAll the first name.
@@ -158,8 +180,8 @@ func (l *Lock) Session() *Session { return l.session }
 // frozen sees it on waking.
 func (l *Lock) Lost() <-chan struct{} { return l.hold.Done() }
 
-// Err says why it is held no longer: ErrUnlocked, ErrSessionExpired, ErrSessionClosed or ErrClosed. It is nil while it
-// is held.
+// Err says why it is held no longer: ErrUnlocked, ErrSessionExpired, ErrLockExpired, ErrRevoked, ErrSessionClosed or
+// ErrClosed. It is nil while it is held.
 func (l *Lock) Err() error { return l.hold.Err() }
 
 // Check is nil if this process may act right now, by the lease clock; ErrSuspended in the grace period of its session; else
@@ -190,10 +212,45 @@ func (l *Lock) Unlock(ctx context.Context) error {
 	return wrap(l.release(ctx), "unlock %q", l.name)
 }
 
+// Refresh renews the lease of the lock's own (WithLockTTL) for its full length, counted from this call. It never shortens
+// it. It is repeated until the cell has answered, at most as long as ctx.
+//
+// Errors: ErrInvalid (it has no lease of its own), what Err says if the lock has ended, ErrLockExpired, ctx's error with
+// ErrNoLeader.
+func (l *Lock) Refresh(ctx context.Context) error {
+	return wrap(l.refresh(ctx), "refresh %q", l.name)
+}
+
+func (l *Lock) refresh(ctx context.Context) error {
+	if l.hold.TTL() == 0 {
+		return fmt.Errorf("%w: it was locked without WithLockTTL", ErrInvalid)
+	}
+	if err := l.Err(); err != nil {
+		return err
+	}
+	sent, err := l.session.s.Refresh(ctx, fsm.GrantID{Name: l.name, Token: l.token})
+	switch {
+	case errors.Is(err, caller.ErrGrantGone):
+		l.hold.End(ErrLockExpired)
+		return l.Err()
+	case err != nil:
+		return err
+	case !l.hold.Refreshed(sent):
+		return l.Err()
+	}
+	return nil
+}
+
 func (l *Lock) release(ctx context.Context) error {
+	return l.letGo(ctx, l.session.s.Release)
+}
+
+// letGo stops the holder and then has the grant freed, once.
+func (l *Lock) letGo(ctx context.Context, free func(name string, token fsm.Revision, done func(fsm.Result, error))) error {
 	l.once.Do(func() {
 		l.hold.End(ErrUnlocked)
-		l.session.s.Release(l.name, l.token, func(res fsm.Result, err error) {
+		l.forget()
+		free(l.name, l.token, func(res fsm.Result, err error) {
 			l.result = releaseError(res, err)
 			close(l.released)
 		})
@@ -252,6 +309,12 @@ func codeError(res fsm.Result) error {
 		return fmt.Errorf("%w: the caller holds it in another way: a grant cannot be turned into another, unlock it first", ErrInvalid)
 	case fsm.Deadlock:
 		return deadlockOf(res.Cycle)
+	case fsm.Revoked:
+		return ErrRevoked
+	case fsm.NotQueued:
+		return fmt.Errorf("%w: the session does not wait for it", ErrInvalid)
+	case fsm.NoSuchSession:
+		return ErrSessionExpired
 	case fsm.TooLarge:
 		return fmt.Errorf("%w: what the operations return: at most %d bytes", ErrTooLarge, fsm.MaxTxnResult)
 	case fsm.UnknownSession:

@@ -17,6 +17,9 @@ type lockOptions struct {
 	shared    bool
 	slots     int
 	slotsSaid bool
+	ttl       time.Duration
+	ttlSaid   bool
+	delay     time.Duration
 }
 
 type lockOptionFunc func(*lockOptions)
@@ -50,6 +53,21 @@ func Shared() LockOption {
 // Tokens rise from grant to grant of the name, and so of each slot: guard one resource a slot.
 func Slots(n int) LockOption {
 	return lockOptionFunc(func(o *lockOptions) { o.slots, o.slotsSaid = n, true })
+}
+
+// WithLockTTL gives the grant a lease of its own, 1s … the session's TTL, that the holder renews by calling Lock.Refresh:
+// nobody does that in the background. A holder that hangs loses the lock then, though its process renews the session. When
+// the lease is over Check fails with ErrLockExpired and Lost is closed, before the cell gives the name to the next.
+func WithLockTTL(d time.Duration) LockOption {
+	return lockOptionFunc(func(o *lockOptions) { o.ttl, o.ttlSaid = d, true })
+}
+
+// WithLockDelay keeps the name from everybody, its former holder included, for d after this grant was lost: because its
+// session expired, its own lease did, or it was revoked; not after Unlock or Session.Close. It is for resources that cannot
+// check tokens: what the former holder had sent has time to arrive (Burrows, OSDI 2006, section 2.4). It is timed by the
+// cell's leader, and begun anew by the next one. At most Limits.MaxTTL.
+func WithLockDelay(d time.Duration) LockOption {
+	return lockOptionFunc(func(o *lockOptions) { o.delay = d })
 }
 
 func lockOptionsOf(opts []LockOption) (o lockOptions) {
@@ -93,13 +111,19 @@ func (s *Session) checkLock(names []string, try bool, o lockOptions) error {
 	if o.slotsSaid && o.shared {
 		bad("Shared with Slots(%d): choose one", o.slots)
 	}
+	if least := time.Second; o.ttlSaid && (o.ttl < least || o.ttl > s.TTL()) {
+		bad("WithLockTTL(%v): must be %v … the session's TTL, %v", o.ttl, least, s.TTL())
+	}
+	if most := s.node.limits.MaxTTL; o.delay < 0 || o.delay > most {
+		bad("WithLockDelay(%v): must be 0 … Limits.MaxTTL, %v", o.delay, most)
+	}
 	return errors.Join(errs...)
 }
 
 // terms are what the options ask for beyond one name for itself alone; nil: nothing.
 func (o lockOptions) terms(names []string, holding []fsm.GrantID) *fsm.Terms {
-	if len(names) == 1 && !o.shared && o.slots == 0 && len(holding) == 0 {
+	if len(names) == 1 && !o.shared && o.slots == 0 && o.ttl == 0 && o.delay == 0 && len(holding) == 0 {
 		return nil
 	}
-	return &fsm.Terms{More: names[1:], Shared: o.shared, Slots: o.slots, Holding: holding}
+	return &fsm.Terms{More: names[1:], Shared: o.shared, Slots: o.slots, TTL: int64(o.ttl), Delay: int64(o.delay), Holding: holding}
 }

@@ -20,6 +20,7 @@ var (
 	ErrSessionExpired = lease.ErrExpired
 	ErrSessionClosed  = errors.New("coord: session closed")
 	ErrSuspended      = lease.ErrSuspended
+	ErrLockExpired    = lease.ErrLockExpired
 )
 
 // What an attempt may come to, beside an answer. Anything else leaves open whether the change was made.

@@ -94,6 +94,31 @@ func (x *Session) Hold(ctx context.Context) (*lease.Hold, error) {
 	}
 }
 
+// HoldFor is Hold for a grant with a lease of its own, of which sent is what the lease clock said before the first attempt
+// to ask for it left. One that has waited for its turn is refreshed first: the cell gave it a full lease with the grant,
+// but nobody here knows when that was. ErrLockExpired: it came too late.
+func (x *Session) HoldFor(ctx context.Context, g fsm.GrantID, ttl, sent time.Duration) (*lease.Hold, error) {
+	for {
+		if x.caller.cfg.Now()-sent > ttl/4 {
+			var err error
+			if sent, err = x.Refresh(ctx, g); errors.Is(err, ErrGrantGone) {
+				return nil, lease.ErrLockExpired
+			} else if err != nil {
+				return nil, err
+			}
+		}
+		hold, err := x.lease.HoldFor(ctx, ttl, sent)
+		if !errors.Is(err, ErrSuspended) {
+			return hold, err
+		}
+		select {
+		case <-x.lease.Resumed():
+		case <-ctx.Done():
+			return nil, cancel.Reason(ctx)
+		}
+	}
+}
+
 // leaveQueue takes a request out of the queue that has waited long enough. If it has been granted meanwhile, so be it.
 func (x *Session) leaveQueue(ctx context.Context, target uint64) (fsm.Result, bool) {
 	ctx, done := context.WithTimeout(ctx, x.caller.cfg.ElectionTimeout)
@@ -129,12 +154,34 @@ func (x *Session) withdraw(target uint64) {
 // Release frees a grant in the background, and calls done, once, when the cell has answered or can answer no more. The
 // holder has stopped before it calls Release.
 func (x *Session) Release(name string, token fsm.Revision, done func(fsm.Result, error)) {
-	free := func() {
-		done(x.Change(context.Background(), func(c fsm.Change) fsm.Command {
-			return fsm.Unlock{Change: c, Name: name, Token: token}
-		}))
-	}
+	free := func() { done(x.unlock(name, token)) }
 	if !x.caller.cfg.Go(free) {
 		done(fsm.Result{}, ErrClosed)
 	}
+}
+
+// HandOver is Release to a session that waits for the name. If it does not wait any more the answer is NotQueued, and the
+// grant is freed all the same: its holder has stopped.
+func (x *Session) HandOver(name string, token fsm.Revision, to fsm.SessionID, done func(fsm.Result, error)) {
+	give := func() {
+		res, err := x.Change(context.Background(), func(c fsm.Change) fsm.Command {
+			return fsm.HandOver{Change: c, Name: name, Token: token, To: to}
+		})
+		if err == nil && res.Code != fsm.OK && res.Code != fsm.NotHeld && res.Code != fsm.UnknownSession {
+			if freed, err := x.unlock(name, token); err != nil || freed.Code != fsm.OK {
+				done(freed, err)
+				return
+			}
+		}
+		done(res, err)
+	}
+	if !x.caller.cfg.Go(give) {
+		done(fsm.Result{}, ErrClosed)
+	}
+}
+
+func (x *Session) unlock(name string, token fsm.Revision) (fsm.Result, error) {
+	return x.Change(context.Background(), func(c fsm.Change) fsm.Command {
+		return fsm.Unlock{Change: c, Name: name, Token: token}
+	})
 }

@@ -27,6 +27,7 @@ type apart struct {
 	ttl      time.Duration // 0: no lease of its own
 	deadline atomic.Int64  // of its own lease, on the lease clock; written under mu
 	timer    *time.Timer
+	after    func() // called when it has ended; under mu
 }
 
 func newLeasedHold(l *Lease, ctx context.Context, ttl, sent time.Duration) *Hold {
@@ -119,6 +120,18 @@ func (h *Hold) TTL() time.Duration {
 		return 0
 	}
 	return h.apart.ttl
+}
+
+// AfterEnd has f called once when the hold, which has a lease of its own, has ended; at once if it has. f must not block,
+// and must not call the lease.
+func (h *Hold) AfterEnd(f func()) {
+	h.lease.mu.Lock()
+	defer h.lease.mu.Unlock()
+	if h.settle(); h.cause.Load() != nil {
+		f()
+		return
+	}
+	h.apart.after = f
 }
 
 // End ends the hold at once, with a cause that is not nil. It reports whether this call ended it; either way Check
@@ -220,5 +233,8 @@ func (h *Hold) end(cause error) {
 	if h.leased() {
 		h.apart.timer.Stop()
 		delete(h.lease.leased, h)
+	}
+	if h.apart.after != nil {
+		h.apart.after()
 	}
 }
