@@ -158,6 +158,12 @@ func (s *State) Delays() iter.Seq[DelayEvent] {
 	}
 }
 
+// Delayed reports whether a loss stands where the grant was: by the very name that is kept back.
+func (s *State) Delayed(g GrantID) bool {
+	_, there := s.losses.Get(loss{name: g.Name, token: g.Token})
+	return there
+}
+
 // Marks yields what is marked, by session and token.
 func (s *State) Marks() iter.Seq[Mark] { return s.marks.Scan }
 

@@ -107,7 +107,7 @@ func (c *Client) open(ctx context.Context, boot uint64) error {
 		return fmt.Errorf("%w: %w", caller.ErrInvalid, err)
 	}
 	c.calls = calls.New(calls.Config{
-		Mux: c.mux, Directory: &c.book, Switch: failstop.New(), Logger: c.log, Timeout: c.cfg.ElectionTimeout,
+		Mux: c.mux, Directory: &c.book, Switch: failstop.New(), Logger: c.log, Timeout: c.cfg.ElectionTimeout, Client: true,
 		Handler: func(_ context.Context, req *calls.Request) { req.Fail(calls.ErrUnknownMethod) }, // nobody calls a client
 	})
 	c.caller = caller.New(caller.Config{

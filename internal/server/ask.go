@@ -42,6 +42,29 @@ func (s *Server) serveAsk(ctx context.Context, req *calls.Request) {
 }
 
 // answerAsk answers a question as the leader.
-func (s *Server) answerAsk(_ context.Context, m wire.Ask) ([]byte, error) {
-	return nil, fmt.Errorf("%w: a question of kind %d", calls.ErrUnknownMethod, m.Kind)
+func (s *Server) answerAsk(ctx context.Context, m wire.Ask) ([]byte, error) {
+	switch m.Kind {
+	case wire.AskRefresh:
+		q, err := wire.DecodeRefresh(m.Question)
+		if err != nil {
+			return nil, err
+		}
+		a, err := s.refresh(ctx, q)
+		return a.Append(nil), err
+	case wire.AskHeld:
+		q, err := wire.DecodeHeld(m.Question)
+		if err != nil {
+			return nil, err
+		}
+		a, err := s.heldBy(ctx, q)
+		return a.Append(nil), err
+	case wire.AskStopped:
+		q, err := wire.DecodeStopped(m.Question)
+		if err != nil {
+			return nil, err
+		}
+		return nil, s.hear(q)
+	default:
+		return nil, fmt.Errorf("%w: a question of kind %d", calls.ErrUnknownMethod, m.Kind)
+	}
 }

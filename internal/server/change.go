@@ -2,6 +2,7 @@ package server
 
 import (
 	"context"
+	"errors"
 	"fmt"
 
 	"github.com/coordcell/coord/fsm"
@@ -35,6 +36,15 @@ func (s *Server) Propose(ctx context.Context, rt caller.Route, cmd fsm.Command, 
 
 // proposeHere hands a command to this server's own packer.
 func (s *Server) proposeHere(cmd fsm.Command, answers chan<- caller.Answer) (forget func()) {
+	if err := s.checkFormat(cmd); err != nil {
+		if errors.Is(err, errBusy) {
+			err = fmt.Errorf("%w: %w", errNotSent, err)
+		} else {
+			err = &caller.RefusedError{Err: err}
+		}
+		answers <- caller.Answer{Err: err}
+		return func() {}
+	}
 	key, _ := keyOf(cmd)
 	forget = s.replica.Await(key, func(res fsm.Result) { answers <- caller.Answer{Result: res} })
 	err := s.packer.submit(proposal{cmd: cmd, failed: func(err error) { answers <- caller.Answer{Err: err} }})

@@ -18,7 +18,7 @@ func (s *Server) KeepAlive(ctx context.Context, number uint64, ids []fsm.Session
 		if err != nil {
 			return lease.Reply{}, err
 		}
-		return lease.Reply{Dead: answers[0].Dead, Again: answers[0].Again}, nil
+		return lease.Reply{Dead: answers[0].Dead, Again: answers[0].Again, Marks: answers[0].Marks}, nil
 	case rt.Leader == "":
 		select { // not to be asked again before there is somebody to ask
 		case <-rt.Changed:
@@ -55,20 +55,24 @@ func (s *Server) renew(ctx context.Context, groups []wire.RenewGroup) ([]wire.Re
 	}
 	answers := make([]wire.RenewedGroup, len(groups))
 	s.replica.View(func(state *fsm.State) {
+		marks := 0 // in the answers before
 		for i, g := range groups {
 			a := &answers[i]
 			a.Number = g.Number
 			for _, id := range g.Sessions {
-				_, live := state.Session(id)
-				switch {
-				case !live:
+				if _, live := state.Session(id); !live {
 					// The session's end is in the log, or it never was: this leader has applied all that was committed
 					// when the message arrived, and has evidence that nobody else led by then.
 					a.Dead = append(a.Dead, id)
-				case refused[id], s.expiry.Expiring(id):
+					continue
+				}
+				var all bool
+				a.Marks, all = marksOf(state, id, a.Marks, marks)
+				if !all || refused[id] || s.expiry.Expiring(id) {
 					a.Again = append(a.Again, id)
 				}
 			}
+			marks += len(a.Marks)
 		}
 	})
 	if s.raft.ActiveTerm() != term {

@@ -31,7 +31,10 @@ func newLeadership() *leadership {
 // every session has a full TTL, and only from now on anything is acknowledged, expired or read: whatever an earlier
 // leader acknowledged, it did before this one was elected.
 func (s *Server) activated(term uint64) {
-	s.replica.View(func(state *fsm.State) { s.expiry.Start(term, ttls(state)) })
+	s.replica.View(func(state *fsm.State) {
+		s.expiry.Start(term, ttls(state))
+		s.timed.start(term, state)
+	})
 	ctx, end := context.WithCancel(s.stop)
 	s.lead.mu.Lock()
 	s.lead.cancel = end
@@ -46,6 +49,7 @@ func (s *Server) activated(term uint64) {
 // deactivated ends a term. Those who wait for an answer of this server are told to ask the next leader.
 func (s *Server) deactivated(term uint64) {
 	s.expiry.Stop()
+	s.timed.stop()
 	s.lead.mu.Lock()
 	if s.lead.cancel != nil {
 		s.lead.cancel()
@@ -79,6 +83,7 @@ func (s *Server) runTerm(ctx context.Context, term uint64) {
 	defer chores.Wait()
 	chores.Go(func() { s.tendMembers(ctx) })
 	chores.Go(func() { s.endHold(ctx, term) })
+	chores.Go(func() { s.raiseFormat(ctx, term) })
 	for {
 		select {
 		case <-ctx.Done():
@@ -170,8 +175,12 @@ func (s *Server) applied(_, _ uint64, out *fsm.Output) {
 	for _, e := range out.Ended {
 		s.expiry.Ended(e.Session)
 	}
-	if len(out.Ended) > 0 {
-		s.poke()
+	s.timed.applied(out, s.replica.View)
+	if len(out.Ended) > 0 || len(out.Marked) > 0 {
+		s.poke() // a marked session's places in queues are handed on as well
+	}
+	if out.Format {
+		s.tooNew()
 	}
 	if out.Members {
 		s.learnMembers()
@@ -184,6 +193,7 @@ func (s *Server) applied(_, _ uint64, out *fsm.Output) {
 
 // restored is told that a snapshot has replaced the state. A leader never restores one.
 func (s *Server) restored() {
+	s.tooNew()
 	s.learnMembers()
 	s.hub.Reset()
 }

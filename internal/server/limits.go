@@ -182,7 +182,11 @@ func (l Limits) checkCommand(cmd fsm.Command) error {
 		}
 		return errors.Join(l.CheckPrefix("label", c.Label), l.checkTTL(time.Duration(c.TTL)))
 	case fsm.Lock:
-		return errors.Join(l.CheckName("lock name", c.Name), l.CheckValue("data", c.Data))
+		return l.CheckLock(c)
+	case fsm.HandOver:
+		return l.CheckName("lock name", c.Name)
+	case fsm.Revoke:
+		return l.CheckName("lock name", c.Name)
 	case fsm.SetData:
 		return errors.Join(l.CheckName("lock name", c.Name), l.CheckValue("value", c.Data))
 	case fsm.Put:
@@ -191,7 +195,7 @@ func (l Limits) checkCommand(cmd fsm.Command) error {
 		return l.CheckName("key", c.Key)
 	case fsm.Txn:
 		return l.CheckTxn(c)
-	case fsm.Unlock, fsm.Withdraw, fsm.CloseSession:
+	case fsm.Unlock, fsm.Withdraw, fsm.CloseSession, fsm.RevokeSession:
 		return nil
 	default:
 		return fmt.Errorf("%w: %T is not for another server to propose", ErrInvalid, cmd)

@@ -229,7 +229,7 @@ func commandSize(cmd fsm.Command) int {
 	const fixed = 64
 	switch c := cmd.(type) {
 	case fsm.Lock:
-		return fixed + len(c.Name) + len(c.Data) + 9*len(c.Acks)
+		return fixed + len(c.Name) + len(c.Data) + 9*len(c.Acks) + termsSize(c.Terms)
 	case fsm.Unlock:
 		return fixed + len(c.Name) + 9*len(c.Acks)
 	case fsm.SetData:
@@ -251,9 +251,36 @@ func commandSize(cmd fsm.Command) int {
 		return n
 	case fsm.Expire:
 		return fixed + 9*len(c.Sessions)
+	case fsm.ExpireGrants:
+		return fixed + grantsSize(c.Grants)
+	case fsm.EndDelay:
+		return fixed + grantsSize(c.Losses)
+	case fsm.FinishRevoke:
+		return fixed + grantsSize(c.Grants) + 9*len(c.Sessions)
+	case fsm.HandOver:
+		return fixed + len(c.Name) + 9*len(c.Acks)
+	case fsm.Revoke:
+		return fixed + len(c.Name) + 9*len(c.Acks)
 	case fsm.OpenSession:
 		return 2*fixed + len(c.Label) + len(c.Node)
 	default:
 		return 4 * fixed
 	}
+}
+
+func termsSize(t *fsm.Terms) (n int) {
+	if t == nil {
+		return 0
+	}
+	for _, name := range t.More {
+		n += 5 + len(name)
+	}
+	return n + 32 + grantsSize(t.Holding)
+}
+
+func grantsSize(grants []fsm.GrantID) (n int) {
+	for _, g := range grants {
+		n += 16 + len(g.Name)
+	}
+	return n
 }

@@ -206,6 +206,9 @@ func (s *Server) servePropose(ctx context.Context, req *calls.Request) {
 }
 
 func (s *Server) proposeFor(g *guest, key replica.Key, cmd fsm.Command) error {
+	if err := s.checkFormat(cmd); err != nil {
+		return err
+	}
 	forget := s.replica.Await(key, func(res fsm.Result) {
 		s.answer(g, 1, wire.ProposeReply{Replies: []fsm.Reply{{Session: key.Session, Seq: key.Seq, Nonce: key.Nonce, Result: res}}})
 	})
@@ -288,6 +291,12 @@ func keyOf(cmd fsm.Command) (replica.Key, bool) {
 		c = cmd.Change
 	case fsm.SetData:
 		c = cmd.Change
+	case fsm.HandOver:
+		c = cmd.Change
+	case fsm.Revoke:
+		c = cmd.Change
+	case fsm.RevokeSession:
+		c = cmd.Change
 	case fsm.Put:
 		c = cmd.Change
 	case fsm.Delete:
@@ -328,7 +337,7 @@ func (s *Server) serveKeepAlive(ctx context.Context, req *calls.Request) {
 		if err != nil {
 			return nil, err
 		}
-		return wire.KeepAliveAnswer{Number: m.Number, Dead: answers[0].Dead, Again: answers[0].Again}.Append(nil), nil
+		return wire.KeepAliveAnswer{Number: m.Number, Dead: answers[0].Dead, Again: answers[0].Again, Marks: answers[0].Marks}.Append(nil), nil
 	})
 }
 
@@ -345,7 +354,7 @@ func (s *Server) askKeepAlive(ctx context.Context, leader string, number uint64,
 	if err != nil {
 		return lease.Reply{}, err
 	}
-	return lease.Reply{Dead: a.Dead, Again: a.Again}, nil
+	return lease.Reply{Dead: a.Dead, Again: a.Again, Marks: a.Marks}, nil
 }
 
 // serveHashAt tells this server's hash at a checkpoint. If the asker's is another, one of the two has to go, and this

@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"log/slog"
 	"os"
+	"slices"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -85,6 +86,8 @@ type Server struct {
 	replica  *replica.Replica
 	hub      *hub.Hub
 	expiry   *expiry.Table[fsm.SessionID]
+	timed    timed
+	formats  formats
 	packer   *packer
 	caller   *caller.Caller
 
@@ -183,6 +186,7 @@ func (s *Server) open(ctx context.Context) error {
 		StaleAfter: 2 * s.cfg.ElectionTimeout, Progress: min(500*time.Millisecond, s.cfg.ElectionTimeout),
 	})
 	s.expiry = expiry.New(expiry.Config[fsm.SessionID]{Now: s.now, Compare: cmp.Compare[fsm.SessionID], Evidence: s.evidence, Propose: s.expire})
+	s.timed = newTimed(s)
 	s.caller = caller.New(caller.Config{
 		Cell: s, Node: s.id, Name: s.name, ElectionTimeout: s.cfg.ElectionTimeout, MaxTTL: s.cfg.Limits.MaxTTL,
 		Now: s.now, Stop: s.stop, Stopped: s.Stopped, Go: s.Go, Logger: s.log,
@@ -202,7 +206,7 @@ func (s *Server) open(ctx context.Context) error {
 	}
 	s.calls = calls.New(calls.Config{
 		Mux: s.mux, Directory: s.gossip, Handler: s.serve, Switch: s.trip,
-		Logger: s.log, Timeout: s.cfg.ElectionTimeout, MaxInFlight: maxInFlight,
+		Logger: s.log, Timeout: s.cfg.ElectionTimeout, MaxInFlight: maxInFlight, IsClient: s.isClient,
 	})
 	s.ports.pumps.Go(s.calls.Serve)
 	close(s.opened)
@@ -336,6 +340,15 @@ func (s *Server) write(entry []byte, done func(error)) {
 		}
 		done(err)
 	})
+}
+
+// isClient: a peer that is neither known by gossip nor one of the cell's configuration is a client node.
+func (s *Server) isClient(peer string) bool {
+	if _, known := s.gossip.Lookup(peer); known {
+		return false
+	}
+	servers, _ := s.raft.Configuration()
+	return !slices.ContainsFunc(servers, func(srv raftnode.Server) bool { return srv.ID == peer })
 }
 
 // now is the lease clock.

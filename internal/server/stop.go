@@ -108,6 +108,7 @@ func (s *Server) release() {
 	}
 	if s.expiry != nil {
 		s.expiry.Close()
+		s.timed.close()
 	}
 	if s.raft != nil {
 		closePart("raft", s.raft.Shutdown)
