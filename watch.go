@@ -201,6 +201,10 @@ func (w *Watch) move() hub.Outcome {
 		}
 		b, err := w.cursor.Next()
 		switch {
+		case errors.Is(err, hub.ErrStale) && waiting > 0:
+			// Who has not read what lies there learns of it afterwards, if there is no leader then: a failover need not end
+			// the watches of slow readers.
+			return hub.Stuck
 		case err != nil:
 			w.finish(err)
 			return hub.Done

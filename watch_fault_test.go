@@ -63,6 +63,29 @@ func TestG9_WatchOnACutServerEnds(t *testing.T) {
 	})
 }
 
+// A watch whose reader has not come for what lies there does not end because nobody led for a while; the reader misses
+// nothing.
+func TestG9_SlowReadersOutlastAFailover(t *testing.T) {
+	inCell(t, 3, func(t *testing.T, c *cell) {
+		leader := c.leader()
+		server := c.others(leader)[0]
+		w := c.watch(server, "a")
+		c.mustPut(server, "a", "1")
+		time.Sleep(time.Second)
+		c.isolate(leader)
+		c.isolate(c.others(leader)[1])
+		time.Sleep(4 * election) // it has no majority
+		c.lab.HealAll()
+		c.ready()
+		c.mustPut(server, "a", "2")
+		for _, want := range []string{"put a=1", "put a=2"} {
+			if got := text(next(t, w)); got != want {
+				t.Errorf("got %s, want %s", got, want)
+			}
+		}
+	})
+}
+
 func TestG12_WatchEnds(t *testing.T) {
 	inCell(t, 3, func(t *testing.T, c *cell) {
 		closed := c.watch(0, "a")

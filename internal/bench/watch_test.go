@@ -159,3 +159,36 @@ func BenchmarkWatchMemory(b *testing.B) {
 	}
 	b.ReportMetric(0, "ns/op")
 }
+
+// BenchmarkPutToEvent is from the call of Put, on the leader, to the event on a watch there and on a follower, in an idle
+// cell of three servers.
+func BenchmarkPutToEvent(b *testing.B) {
+	for _, where := range []string{"leader", "follower"} {
+		b.Run(where, func(b *testing.B) {
+			c := newCell(b, 3)
+			w, err := c.nodes[c.at(where)].Watch(b.Context(), "k")
+			if err != nil {
+				b.Fatal(err)
+			}
+			defer w.Close()
+			var took []time.Duration
+			for b.Loop() {
+				time.Sleep(20 * time.Millisecond) // idle again
+				begin := time.Now()
+				if _, err := c.nodes[c.leader].Put(b.Context(), "k", nil); err != nil {
+					b.Fatal(err)
+				}
+				for batch := range w.Batches() {
+					if len(batch.Events) > 0 {
+						break
+					}
+				}
+				took = append(took, time.Since(begin))
+			}
+			p50 := median(took) // sorts
+			b.ReportMetric(0, "ns/op")
+			b.ReportMetric(float64(p50.Microseconds()), "p50-µs")
+			b.ReportMetric(float64(took[len(took)*99/100].Microseconds()), "p99-µs")
+		})
+	}
+}

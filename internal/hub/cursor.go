@@ -29,6 +29,7 @@ type Cursor struct {
 	snapshot bool // Options.Snapshot
 	previous bool
 	snap     *snapshot
+	told     fsm.Revision // of the newest batch returned
 
 	// Under hub.mu, but next also belongs to who calls Next while the cursor does not wait.
 	next  fsm.Revision // every change below has been returned
@@ -81,6 +82,14 @@ func (c *Cursor) Next() (*Batch, error) {
 	if c.hub.stale() {
 		return nil, ErrStale
 	}
+	b, err := c.pull()
+	if b != nil {
+		c.told = b.Revision
+	}
+	return b, err
+}
+
+func (c *Cursor) pull() (*Batch, error) {
 	for {
 		if c.snap != nil {
 			return c.part(), nil
@@ -136,7 +145,8 @@ func (c *Cursor) near() (*Batch, bool) {
 	}
 	if c.tell {
 		c.heard, c.tell = h.tick, false
-		return &Batch{Revision: min(c.next-1, h.reached)}, true
+		// A snapshot may have shown a state that the hub has not come to yet.
+		return &Batch{Revision: max(c.told, min(c.next-1, h.reached))}, true
 	}
 	c.group.wait(c)
 	return nil, true

@@ -272,3 +272,39 @@ func TestG9_CursorsComeAndGo(t *testing.T) {
 		}
 	})
 }
+
+// The hub may be behind the state that a snapshot shows; what follows the snapshot does not go back.
+func TestG9_ProgressDoesNotGoBack(t *testing.T) {
+	inWorld(t, 100, func(t *testing.T, w *world) {
+		first := w.watch(Options{Key: "other"})
+		synctest.Wait()
+		w.mu.Lock()
+		w.index++
+		w.state.Apply(w.index, 1, []fsm.Command{fsm.Put{Change: w.change(), Key: "a", Value: []byte("1")}}) // the hub has not heard of it yet
+		w.mu.Unlock()
+		watcher := w.watch(Options{Prefix: true, Snapshot: true})
+		var last fsm.Revision
+		for range 4 {
+			b, err := watcher.Next(t.Context())
+			if err != nil || b.Revision < last {
+				t.Errorf("%+v, %v after revision %d", b, err, last)
+			}
+			last = b.Revision
+		}
+		first.Close()
+	})
+}
+
+// A cursor has been silent for as long as it has been there, and not since the hub began.
+func TestG9_ProgressIsNotToldAtOnce(t *testing.T) {
+	inWorld(t, 100, func(t *testing.T, w *world) {
+		first := w.watch(Options{Key: "other"})
+		time.Sleep(time.Minute + 10*time.Millisecond)
+		begin := time.Now()
+		watcher := w.watch(Options{Key: "a"})
+		if b, err := watcher.Next(t.Context()); err != nil || time.Since(begin) < 700*time.Millisecond || time.Since(begin) > 1250*time.Millisecond {
+			t.Errorf("%+v, %v after %v", b, err, time.Since(begin))
+		}
+		first.Close()
+	})
+}

@@ -143,7 +143,7 @@ func (h *Hub) enter(c *Cursor, key string, prefix bool) error {
 		h.loop.Go(h.run)
 	}
 	c.group = h.index.join(key, prefix)
-	c.place, c.waits = len(h.cursors), -1
+	c.place, c.waits, c.heard = len(h.cursors), -1, h.tick
 	h.cursors = append(h.cursors, c)
 	return nil
 }

@@ -49,7 +49,11 @@ func watchMutants() []Mutant {
 		{"watch/woken-in-its-turn", "G9", "a change that comes while a reader has its turn is told with the next one",
 			in(hub+"/pump.go", "		t.again = true\n", ""), by(hub, "TestG12_PumpEnds")},
 		{"watch/no-fresh-start", "G9", "a watch begins at what its server happens to have applied, before changes that were acknowledged",
-			in("watch.go", "	if err := n.srv.Fresh(ctx); err != nil {\n		return nil, err\n	}\n	w := ", "	w := "), by(whole, "TestG9_WatchBeginsNow|TestG9_WatchOnACutServerEnds")},
+			in("internal/server/watches.go", "	return o, s.Fresh(ctx)\n", "	return o, nil\n"), by(whole, "TestG9_WatchBeginsNow|TestG9_WatchOnACutServerEnds")},
+		{"watch/progress-goes-back", "G9", "after a snapshot a watcher is told of progress to an earlier revision",
+			in(file, "max(c.told, min(c.next-1, h.reached))", "min(c.next-1, h.reached)"), by(hub, "TestG9_ProgressDoesNotGoBack")},
+		{"watch/failover-ends-slow-readers", "G9", "a short time without a leader ends the watches of those who have not read what lies there",
+			in("watch.go", "errors.Is(err, hub.ErrStale) && waiting > 0:", "errors.Is(err, hub.ErrStale) && waiting < 0:"), by(whole, "TestG9_SlowReadersOutlastAFailover")},
 		{"watch/history-too-short", "G9", "the history forgets a change that its floor says it has",
 			in(fsm+"/history.go", "		s.floor = oldest.Event.Revision + 1\n		for {\n", "		for s.floor = oldest.Event.Revision + 1; true; s.floor = oldest.Event.Revision {\n"), by(fsm, "TestModel|TestStories/history_floor.*")},
 	}
