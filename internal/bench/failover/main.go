@@ -128,11 +128,10 @@ func (p plan) measure(ctx context.Context) (err error) {
 	return nil
 }
 
-// openSessions opens the sessions of one process, with the shortest TTL that there is: those that a failover is most
-// likely to end.
+// openSessions opens the sessions of one process.
 func (p plan) openSessions(ctx context.Context, node *coord.Node) (own []*coord.Session, err error) {
 	for range sessions {
-		s, err := node.NewSession(ctx, coord.WithTTL(max(time.Second, 4*p.election)))
+		s, err := node.NewSession(ctx)
 		if err != nil {
 			return nil, err
 		}
@@ -200,8 +199,9 @@ func (p plan) endLeader(ctx context.Context, node *coord.Node, own []*coord.Sess
 			return 0, 0, err
 		}
 	}
-	// Not in step with the renewals and heartbeats.
-	if err := wait(ctx, rand.N(2*p.election)); err != nil {
+	// Not in step with the renewals and heartbeats, and not so soon that whoever stood for election a moment ago may not
+	// stand again.
+	if err := wait(ctx, p.election+rand.N(p.election)); err != nil {
 		return 0, 0, err
 	}
 	begin := time.Now()
