@@ -180,65 +180,75 @@ func TestFailoverAfterAShutdown(t *testing.T) {
 	})
 }
 
-// Nothing of this happens to a leader whose process lives, whatever its followers can and cannot reach.
+// A leader whose process lives is left alone, whatever its followers can and cannot reach.
 func TestNobodyStandsAgainstALeaderThatLives(t *testing.T) {
-	for name, strike := range map[string]struct {
-		size int
-		with func(c *cell, leader int, others []string)
-	}{
-		"frozen": {3, func(c *cell, leader int, _ []string) {
+	for name, strike := range map[string]func(c *cell, leader int, others []string){
+		"frozen": func(c *cell, leader int, _ []string) {
 			c.lab.Pause(c.addr(leader))
 			time.Sleep(5 * election)
 			c.lab.Resume(c.addr(leader))
-		}},
-		"frozen, and its streams reset": {3, func(c *cell, leader int, others []string) {
+		},
+		"frozen, and its streams reset": func(c *cell, leader int, others []string) {
 			c.lab.Pause(c.addr(leader))
 			for _, o := range others {
 				c.lab.Reset(c.addr(leader), o)
 			}
 			time.Sleep(5 * election)
 			c.lab.Resume(c.addr(leader))
-		}},
-		"cut off": {3, func(c *cell, leader int, _ []string) { c.isolate(leader) }},
-		"streams reset": {3, func(c *cell, leader int, others []string) {
+		},
+		"cut off": func(c *cell, leader int, _ []string) { c.isolate(leader) },
+		"streams reset": func(c *cell, leader int, others []string) {
 			for range 20 {
 				for _, o := range others {
 					c.lab.Reset(c.addr(leader), o)
 				}
 				time.Sleep(30 * time.Millisecond)
 			}
-		}},
-		"its followers are refused": {3, func(c *cell, leader int, others []string) {
+		},
+		"its followers are refused": func(c *cell, leader int, others []string) {
 			for _, o := range others {
 				c.lab.Refuse(o, c.addr(leader))
 			}
-		}},
-		"one of two followers is refused, and its streams reset": {3, func(c *cell, leader int, others []string) {
+		},
+		"one of two followers is refused, and its streams reset": func(c *cell, leader int, others []string) {
 			for range 20 {
 				c.lab.Refuse(others[0], c.addr(leader))
 				c.lab.Reset(others[0], c.addr(leader))
 				time.Sleep(30 * time.Millisecond)
 			}
-		}},
-		"a firewall between it and one of two": {3, func(c *cell, leader int, others []string) { c.firewall(leader, others[0]) }},
-		"a firewall between it and two of four": {5, func(c *cell, leader int, others []string) {
-			c.firewall(leader, others[0])
-			c.firewall(leader, others[3])
-		}},
+		},
+		"a firewall between it and one of two": func(c *cell, leader int, others []string) { c.firewall(leader, others[0]) },
 	} {
 		t.Run(name, func(t *testing.T) {
-			inWatchedCell(t, strike.size, func(t *testing.T, c *cell, s *stands) {
+			inWatchedCell(t, 3, func(t *testing.T, c *cell, s *stands) {
 				leader := c.leader()
-				strike.with(c, leader, c.addrs(c.others(leader)...))
-				time.Sleep(10 * election)
-				if stood := s.list(); len(stood) > 0 {
-					t.Errorf("%v stood for election", stood)
-				}
-				c.lab.HealAll()
-				c.ready()
+				strike(c, leader, c.addrs(c.others(leader)...))
+				c.nobodyStands(s)
 			})
 		})
 	}
+}
+
+// Opinions are split: two of five servers take the leader for dead, and that is no majority.
+func TestNobodyStandsForAMinority(t *testing.T) {
+	inWatchedCell(t, 5, func(t *testing.T, c *cell, s *stands) {
+		leader := c.leader()
+		others := c.addrs(c.others(leader)...)
+		c.firewall(leader, others[0])
+		c.firewall(leader, others[3])
+		c.nobodyStands(s)
+	})
+}
+
+// nobodyStands waits for long, and heals the cell.
+func (c *cell) nobodyStands(s *stands) {
+	c.t.Helper()
+	time.Sleep(10 * election)
+	if stood := s.list(); len(stood) > 0 {
+		c.t.Errorf("%v stood for election", stood)
+	}
+	c.lab.HealAll()
+	c.ready()
 }
 
 // firewall refuses and resets on both ways between a server and another one, which is what the death of either looks like

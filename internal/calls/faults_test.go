@@ -422,3 +422,41 @@ func TestTimeoutsMayDiffer(t *testing.T) {
 		}
 	})
 }
+
+// Who is heard of is dialled at once, whatever failed before; and who is given up keeps nobody waiting.
+func TestHurryAndGiveUp(t *testing.T) {
+	bubble(t, func(t *testing.T, _ *transport.Memory, w *world) {
+		a, b := w.node("a", nil), w.node("b", nil)
+		mustCall(t, a, "b")
+		b.stop()
+		for range 8 { // the pauses have become long
+			_, _ = a.Call(ctx, "b", echo, nil)
+		}
+		begin := func() (done chan error) {
+			done = make(chan error, 1)
+			go func() {
+				_, err := a.Call(ctx, "b", echo, nil)
+				done <- err
+			}()
+			synctest.Wait()
+			return done
+		}
+		given := begin()
+		within(t, 10*time.Millisecond, "giving up", func() {
+			a.GiveUp("b")
+			if err := <-given; !errors.Is(err, ErrNotSent) {
+				t.Error(err)
+			}
+		})
+		w.node("b", nil)
+		pausing := begin()
+		within(t, 10*time.Millisecond, "the attempt that pauses", func() {
+			a.Hurry("b")
+			if err := <-pausing; err != nil {
+				t.Error(err)
+			}
+		})
+		a.Hurry("nobody")
+		a.GiveUp("nobody")
+	})
+}
