@@ -6,6 +6,8 @@ import (
 	"testing"
 	"testing/synctest"
 	"time"
+
+	"github.com/coordcell/coord/fsm"
 )
 
 // What nobody renews ends once, a TTL after it was opened; under a new leader a TTL after the term began, and not before:
@@ -47,6 +49,33 @@ func TestADelayBeginsAnewWithTheTerm(t *testing.T) {
 			if at := ended[g]; at < want || at > want+200*time.Millisecond {
 				t.Errorf("%v ended after %v, want %v", g, at, want)
 			}
+		}
+	})
+}
+
+// What is hastened ends with the next round, by the same rules: with evidence, and once.
+func TestHasten(t *testing.T) {
+	leading(t, func(t *testing.T, c *cell, table *Table[fsm.SessionID]) {
+		table.Start(1, numbered(3, time.Hour))
+		pass(time.Second)
+		back := c.loseQuorum()
+		table.Hasten(1)
+		table.Hasten(1)
+		table.Hasten(99)
+		pass(5 * time.Second)
+		if table.Expiring(1) || c.proposed != 0 {
+			t.Error("hastened without evidence")
+		}
+		back()
+		pass(time.Second)
+		if _, ended := c.endOf(1); !ended || len(c.ended) != 1 {
+			t.Errorf("ended: %v", c.ended)
+		}
+		table.Hasten(2)
+		table.Ended(2)
+		pass(time.Second)
+		if len(c.ended) != 1 {
+			t.Errorf("what had ended meanwhile was proposed: %v", c.ended)
 		}
 	})
 }
