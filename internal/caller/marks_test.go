@@ -161,7 +161,11 @@ func TestG3_AMarkedSessionEndsBeforeTheLeaderIsTold(t *testing.T) {
 			return nil, nil
 		})
 		cell.says(lease.Reply{Marks: []fsm.Mark{{Session: x.id}}}, nil)
-		<-x.lease.Done()
+		select {
+		case <-x.lease.Done():
+		case <-time.After(10 * time.Second):
+			t.Fatal("it lives on")
+		}
 		synctest.Wait()
 		cell.asking.Lock()
 		defer cell.asking.Unlock()

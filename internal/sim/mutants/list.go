@@ -9,7 +9,7 @@ func mutants() []Mutant {
 		inboundMutants(), standMutants(), switchMutants(), raftMutants(),
 		voteMutants(), diskMutants(), logMutants(),
 		leaseMutants(), graceMutants(), renewalMutants(), expiryMutants(), pauseMutants(),
-		releaseMutants(), retryMutants(), readMutants(), leaderMutants(),
+		releaseMutants(), retryMutants(), readMutants(), leaderMutants(), marksMutants(),
 		lockMutants(), sharedMutants(), lossMutants(), deadlockMutants(), sessionMutants(), resultMutants(), stateMutants(),
 		watchMutants(), agreementMutants(),
 		formingMutants(), strangerMutants(), fenceMutants(), boundMutants(),

@@ -84,12 +84,12 @@ func expiryMutants() []Mutant {
 		{"expiry/timers-not-reset", "G3 G8", "a new leader counts three quarters of everybody's TTL as over, though earlier leaders may have acknowledged renewals since",
 			in(expiry+"/table.go", "		t.open(id, ttl, now)\n", "		t.open(id, ttl, now-3*ttl/4)\n"), by(expiry, "TestG8_ExpiresATTLAfterTheTermStart")},
 		{"expiry/no-term-check", "G3 G8", "an end that was decided in an earlier term takes effect, though later leaders have acknowledged renewals",
-			in("fsm/session.go", "	if c.Term != st.entryTerm {\n		return\n	}\n", ""), by("fsm", "TestStories/term_check.*")},
+			in("fsm/session.go", "	if c.Term != st.entryTerm {\n		return\n	}\n", ""), []Run{{"fsm", "TestStories/term_check.*"}, {server, "TestG3_GraceRevivedDespiteTheEndOfAnEarlierTerm"}}},
 		{"expiry/no-mark", "G8", "a session is acknowledged while its end is under way",
 			[]Edit{
 				{expiry + "/expire.go", "		delete(t.live, s.id)\n		t.expiring", "		t.expiring"},
 				{expiry + "/table.go", "	return marked\n", "	return marked && t == nil\n"},
-			}, by(expiry, "TestG8_MarkedBeforeProposedAndNeverAcknowledgedAgain")},
+			}, []Run{{expiry, "TestG8_MarkedBeforeProposedAndNeverAcknowledgedAgain"}, {server, "TestG3_GraceNotRevivedWhileItsEndIsProposed"}}},
 		{"expiry/marked-after-proposing", "G8", "a session is marked when its end has been answered",
 			in(expiry+"/expire.go", "		delete(t.live, s.id)\n		t.expiring[s.id] = struct{}{}\n	}\n", `		t.expiring[s.id] = struct{}{}
 		time.AfterFunc(time.Millisecond, func() {

@@ -11,8 +11,8 @@ const (
 func releaseMutants() []Mutant {
 	return []Mutant{
 		{"release/unlock-stops-last", "G3", "a holder stops only after its Unlock has left, and been answered: the next one may hold before",
-			in("lock.go", "		l.hold.End(ErrUnlocked)\n		l.session.s.Release(l.name, l.token, func(res fsm.Result, err error) {\n",
-				"		l.session.s.Release(l.name, l.token, func(res fsm.Result, err error) {\n			l.hold.End(ErrUnlocked)\n"),
+			in("lock.go", "		l.hold.End(ErrUnlocked)\n		l.forget()\n		free(l.name, l.token, func(res fsm.Result, err error) {\n",
+				"		free(l.name, l.token, func(res fsm.Result, err error) {\n			l.hold.End(ErrUnlocked)\n			l.forget()\n"),
 			[]Run{{directed, "TestG3_DirectedHolderStopsBeforeItsReleaseLeaves"}, {whole, "TestUnlockStopsFirst"}}},
 		{"release/close-stops-last", "G3", "a session that is closed goes on holding until the cell has answered",
 			[]Edit{
@@ -22,8 +22,8 @@ func releaseMutants() []Mutant {
 		{"release/close-of-the-node", "G3 G12", "what a closed node held still passes its Check",
 			in(caller+"/caller.go", "		x.lease.End(ErrClosed)\n", "		_ = x\n"), by(whole, "TestG12_ClosedNode")},
 		{"release/given-up-with-ctx", "G6 G12", "an Unlock whose context has ended is not repeated: nobody gets the lock before the session ends",
-			in(caller+"/lock.go", "		done(x.Change(context.Background(), func(c fsm.Change) fsm.Command {\n			return fsm.Unlock",
-				"		ctx, end := context.WithTimeout(context.Background(), 300*time.Millisecond)\n		defer end()\n		done(x.Change(ctx, func(c fsm.Change) fsm.Command {\n			return fsm.Unlock"),
+			in(caller+"/lock.go", "	return x.Change(context.Background(), func(c fsm.Change) fsm.Command {\n		return fsm.Unlock",
+				"	ctx, end := context.WithTimeout(context.Background(), 300*time.Millisecond)\n	defer end()\n	return x.Change(ctx, func(c fsm.Change) fsm.Command {\n		return fsm.Unlock"),
 			by(whole, "TestUnlockStopsFirst")},
 		{"release/cancelled-waiter-stays", "G6 G12", "a Lock call that was cancelled stays in the queue, and is granted to nobody",
 			in(caller+"/lock.go", "		x.caller.cfg.Go(func() { x.withdraw(c.Seq) })\n", ""),
