@@ -1,5 +1,6 @@
 // Package expiry is the leader's side of time: it decides when a session has not been renewed for one TTL, and has its
-// end written to the log.
+// end written to the log. Leases of locks are sessions to it, and so are delays and the time that a holder has to confirm
+// a stop, which nobody renews.
 //
 // A Table knows the deadline of every session, in memory alone, on the leader's lease clock. Nothing of it survives a
 // change of leader: each term starts anew, with a full TTL for every session from the moment its first entry was

@@ -12,7 +12,7 @@
 //	   │                            │
 //	packer ──► raftnode         calls (rpc.go) ──► another server's packer
 //	              │
-//	          replica ──► expiry, hub, hooks, and whoever waits for the answer
+//	          replica ──► expiry (grants.go), hub, hooks, and whoever waits for the answer
 //
 // A change of this process (package caller) finds its way to the leader (change.go), travels with others in one log entry (packer.go), and is answered
 // by the state machine of the leader (replica), not by raft. It is repeated until it is answered; the state machine
