@@ -219,9 +219,9 @@ func TestMessagesRefuse(t *testing.T) {
 			}
 		}
 		newer := bytes.Clone(m.bytes)
-		newer[1] = 2 // the version comes right behind the head
+		newer[1] = 3 // the version comes right behind the head
 		if _, err := m.decode(newer); !errors.Is(err, ErrUnknown) {
-			t.Errorf("%s: version 2: %v", m.name, err)
+			t.Errorf("%s: version 3: %v", m.name, err)
 		}
 	}
 }
