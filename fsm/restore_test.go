@@ -166,8 +166,7 @@ func TestRestoreContradiction(t *testing.T) {
 		{"a request for other slots", edit(func(r *RequestRecord) { r.Slots++ })},
 		{"a request that could be granted", edit(func(r *RequestRecord) { r.Names = []string{"new", "newer"} })},
 		{"another count of grants", edit(func(r *Trailer) { r.Grants++ })},
-		{"another count of losses", edit(func(r *Trailer) { r.Losses-- })},
-		{"another count of marks", edit(func(r *Trailer) { r.Marks-- })},
+		{"another count of losses and marks", edit(func(r *Trailer) { r.Losses, r.Marks = r.Losses-1, r.Marks-1 })},
 		{"another count of requests", edit(func(r *Trailer) { r.Requests-- })},
 	})
 }
@@ -237,12 +236,9 @@ func TestHashSeesEverything(t *testing.T) {
 		n++
 		forms[string(form(nil).record(r))] = r
 	}
-	see(Header{})
-	see(Header{Index: 1})
-	see(Header{Revision: 1})
-	see(Header{Floor: 1})
-	see(Header{Formed: true})
-	see(Header{Cell: Nonce{1}})
+	for _, r := range []Header{{}, {Index: 1}, {Revision: 1}, {Floor: 1}, {Formed: true}, {Cell: Nonce{1}}} {
+		see(r)
+	}
 	for i := range 7 {
 		p := make([]int, 7)
 		p[i] = 1

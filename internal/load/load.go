@@ -241,7 +241,7 @@ func outcome(err error) history.Outcome {
 	}
 	for _, refusal := range []error{
 		coord.ErrConflict, coord.ErrLocked, coord.ErrNotHeld, coord.ErrKeyNotFound, coord.ErrNoLeader, coord.ErrInvalid,
-		coord.ErrLimit, coord.ErrTooLarge, coord.ErrSuspended, fence.ErrStale,
+		coord.ErrLimit, coord.ErrTooLarge, coord.ErrSuspended, coord.ErrRevoked, fence.ErrStale,
 	} {
 		if errors.Is(err, refusal) {
 			return history.Refused
@@ -257,7 +257,7 @@ func explained(err error) bool {
 	}
 	for _, reason := range []error{
 		coord.ErrConflict, coord.ErrLocked, coord.ErrNotHeld, coord.ErrKeyNotFound, coord.ErrNoLeader, coord.ErrClosed,
-		coord.ErrOutcomeUnknown, coord.ErrSessionExpired, coord.ErrSessionClosed, coord.ErrSuspended, coord.ErrUnlocked, coord.ErrCompacted,
+		coord.ErrOutcomeUnknown, coord.ErrSessionExpired, coord.ErrSessionClosed, coord.ErrSuspended, coord.ErrRevoked, coord.ErrUnlocked, coord.ErrCompacted,
 		fence.ErrStale, context.Canceled, context.DeadlineExceeded,
 	} {
 		if errors.Is(err, reason) {
