@@ -71,7 +71,7 @@ func (failing) Write([]byte) (int, error) { return 0, fmt.Errorf("broken") }
 // Refusals are told apart by the texts of the public errors.
 func TestTextsOfErrors(t *testing.T) {
 	var source []byte
-	for _, name := range []string{"../../errors.go", "../server/errors.go", "../lease/lease.go"} {
+	for _, name := range []string{"../../errors.go", "../caller/errors.go", "../lease/lease.go"} {
 		data, err := os.ReadFile(name)
 		if err != nil {
 			t.Fatal(err)

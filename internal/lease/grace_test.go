@@ -111,7 +111,7 @@ func TestG3_GraceEnds(t *testing.T) {
 		if closed(l.Done()) || closed(lost) || closed(resumed) {
 			t.Fatal("over before its time")
 		}
-		time.Sleep(1)
+		time.Sleep(time.Nanosecond)
 		synctest.Wait()
 		if !closed(l.Done()) || !closed(lost) || !closed(resumed) || !errors.Is(l.Err(), ErrExpired) || !errors.Is(h.Err(), ErrExpired) || !errors.Is(h.Check(), ErrExpired) {
 			t.Errorf("not over: %v, %v", l.Err(), h.Check())
@@ -204,7 +204,7 @@ func TestG3_LeaseOfItsOwn(t *testing.T) {
 		if closed(lost) || h.Check() != nil {
 			t.Fatal("lost before its time")
 		}
-		time.Sleep(1)
+		time.Sleep(time.Nanosecond)
 		synctest.Wait()
 		if !closed(lost) || !errors.Is(h.Check(), ErrLockExpired) || !errors.Is(context.Cause(h.Context()), ErrLockExpired) {
 			t.Errorf("not lost by its timer: %v", h.Check())
