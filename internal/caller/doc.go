@@ -8,8 +8,8 @@
 //	                            Cell                   one attempt, to whoever leads now
 //
 // It knows nothing of how the cell is reached: Cell says who leads and carries one attempt, one renewal or one question
-// (refresh.go, marks.go) there. A server
-// does that with its own raft, a client node through the server that it is attached to.
+// (refresh.go, marks.go) there. A server does that with its own raft, a client node through the server that it is attached
+// to. Both have a Life, which begins and ends in the same way (life.go).
 //
 // # Who owns what
 //

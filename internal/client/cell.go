@@ -2,7 +2,6 @@ package client
 
 import (
 	"context"
-	"encoding/hex"
 	"errors"
 	"fmt"
 
@@ -127,11 +126,8 @@ func (c *Client) Status() caller.Status {
 	server, _ := c.place.attached()
 	a := c.place.last()
 	st := caller.Status{
-		ID: c.id, Name: c.name, Cell: c.cfg.Cell, Client: true, Term: a.Term, Applied: a.Applied, Committed: a.Committed,
+		ID: c.id, Name: c.name, Cell: c.cfg.Cell, CellID: caller.HexID(c.mux.CellID()), Client: true, Term: a.Term, Applied: a.Applied, Committed: a.Committed,
 		Revision: a.Revision, Counts: a.Counts, Evidence: c.EvidenceAge(),
-	}
-	if id := c.mux.CellID(); id != [16]byte{} {
-		st.CellID = hex.EncodeToString(id[:])
 	}
 	if server != "" {
 		st.Leader = a.Leader

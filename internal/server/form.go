@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/coordcell/coord/fsm"
+	"github.com/coordcell/coord/internal/caller"
 	"github.com/coordcell/coord/internal/calls"
 	"github.com/coordcell/coord/internal/forming"
 	"github.com/coordcell/coord/internal/gossip"
@@ -40,7 +41,7 @@ func (s *Server) openGossip() (err error) {
 
 // meta is what this server says about itself.
 func (s *Server) meta() gossip.Meta {
-	cell := hexID(s.mux.CellID())
+	cell := caller.HexID(s.mux.CellID())
 	return gossip.Meta{
 		Cell: s.cfg.Cell, CellID: cell, Name: s.name, Addr: s.cfg.Advertise, Expect: s.cfg.Expect, HasState: cell != "",
 	}
@@ -71,7 +72,7 @@ func (s *Server) openForming() (err error) {
 		return err
 	}
 	s.forming, err = forming.New(forming.Config{
-		ID: s.id, Name: s.name, Addr: s.cfg.Advertise, Cell: s.cfg.Cell, CellID: hexID(s.mux.CellID()),
+		ID: s.id, Name: s.name, Addr: s.cfg.Advertise, Cell: s.cfg.Cell, CellID: caller.HexID(s.mux.CellID()),
 		Expect: s.cfg.Expect, Limits: s.cfg.Limits.digest(), Record: s.store.Record(),
 		Ask: s.askForming, View: s.gossip, Save: s.store.SaveRecord, Bootstrap: s.bootstrap, Joined: s.joined,
 		Leader: s.leader, Admit: s.admit, Permanent: permanent,
@@ -88,7 +89,7 @@ func (s *Server) finishBootstrap() error {
 		return err
 	}
 	record, err := forming.DecodeRecord(s.store.Record())
-	if err != nil || record.CellID != hexID(s.mux.CellID()) {
+	if err != nil || record.CellID != caller.HexID(s.mux.CellID()) {
 		return err // it has joined a cell, and waits for the leader
 	}
 	return raftnode.FinishBootstrap(s.store.Logs(), record.Servers)
@@ -128,7 +129,7 @@ func (s *Server) resumeBootstrap() error {
 		return err
 	}
 	record, err := forming.DecodeRecord(s.store.Record())
-	if err != nil || record.CellID != hexID(s.mux.CellID()) {
+	if err != nil || record.CellID != caller.HexID(s.mux.CellID()) {
 		return err // it has joined a cell, and waits for the leader
 	}
 	return s.raft.Bootstrap(record.Servers)

@@ -19,7 +19,7 @@ import (
 
 // Status asks nobody.
 func (s *Server) Status() caller.Status {
-	st := caller.Status{ID: s.id, Name: s.name, Cell: s.cfg.Cell, CellID: hexID(s.mux.CellID()), Evidence: s.EvidenceAge()}
+	st := caller.Status{ID: s.id, Name: s.name, Cell: s.cfg.Cell, CellID: caller.HexID(s.mux.CellID()), Evidence: s.EvidenceAge()}
 	st.Leader, st.Term = s.raft.Leader()
 	st.IsLeader = s.raft.ActiveTerm() != 0
 	st.Applied, _ = s.raft.Applied()

@@ -3,13 +3,10 @@ package server
 import (
 	"cmp"
 	"context"
-	"encoding/hex"
 	"errors"
 	"fmt"
 	"log/slog"
-	"os"
 	"slices"
-	"sync"
 	"sync/atomic"
 	"time"
 
@@ -108,26 +105,20 @@ type Server struct {
 	learn  chan struct{} // of one: the members in the state have changed
 	opened chan struct{} // closed when every part has been made
 
-	stop    context.Context // ends when the node begins to stop
-	halt    context.CancelFunc
-	mu      sync.Mutex
-	tasks   sync.WaitGroup // see Go
-	ending  bool           // no further tasks
-	err     error          // why it has stopped
-	done    chan struct{}
-	leaving chan struct{} // of one: the first Shutdown fills it, for good
+	*caller.Life
+	stop context.Context // ends when the node begins to stop
 }
 
 // Start opens the directory and the port, and goes on to find, form or join the cell in the background.
 func Start(ctx context.Context, cfg Config) (*Server, error) {
 	s := &Server{
-		cfg: cfg, log: cfg.Logger, trip: failstop.New(), done: make(chan struct{}),
+		cfg: cfg, log: cfg.Logger, trip: failstop.New(), Life: caller.NewLife(),
 		lead: newLeadership(), renewals: newRenewals(), learn: make(chan struct{}, 1), opened: make(chan struct{}),
-		leaving: make(chan struct{}, 1), processes: newProcesses(),
+		processes: newProcesses(),
 	}
-	s.stop, s.halt = context.WithCancel(context.Background())
+	s.stop = s.Lasting()
 	if err := s.open(ctx); err != nil {
-		s.halt()
+		s.Halt()
 		s.release()
 		return nil, err
 	}
@@ -142,7 +133,7 @@ func (s *Server) open(ctx context.Context) error {
 	}
 	s.id = s.store.ID()
 	if s.cfg.Name == "" {
-		s.cfg.Name = defaultName(s.id)
+		s.cfg.Name = caller.DefaultName(s.id)
 	}
 	s.name = s.cfg.Name
 	s.log = s.log.With("node", s.name)
@@ -298,17 +289,6 @@ func (s *Server) stalled() {
 // fail throws the switch: nothing leaves this node any more.
 func (s *Server) fail(err error) { s.trip.Trip(err) }
 
-// Go runs f on a goroutine that Close waits for. False: the node is stopping, and f will not be run.
-func (s *Server) Go(f func()) bool {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	if s.ending {
-		return false
-	}
-	s.tasks.Go(f)
-	return true
-}
-
 // ID is the node's id.
 func (s *Server) ID() string { return s.id }
 
@@ -317,12 +297,6 @@ func (s *Server) Name() string { return s.name }
 
 // Addr is the address it listens on.
 func (s *Server) Addr() string { return s.mux.Addr() }
-
-// Hub serves watches.
-func (s *Server) Hub() *hub.Hub { return s.hub }
-
-// Stopping is closed when the node begins to stop.
-func (s *Server) Stopping() <-chan struct{} { return s.stop.Done() }
 
 // EvidenceAge is the age of the last proof of a leader; very long if there never was one.
 func (s *Server) EvidenceAge() time.Duration {
@@ -377,22 +351,3 @@ func (m machine) Apply(index, term uint64, data []byte) (*[16]byte, error) {
 }
 
 func (m machine) Snapshot() (raftnode.Snapshot, error) { return m.Replica.Snapshot(), nil }
-
-// defaultName is the host's name and a part of the node's id.
-func defaultName(id string) string {
-	host, err := os.Hostname()
-	if err != nil || host == "" {
-		host = "node"
-	}
-	if len(host) > 100 {
-		host = host[:100]
-	}
-	return host + "-" + id[:min(6, len(id))]
-}
-
-func hexID(id [16]byte) string {
-	if id == [16]byte{} {
-		return ""
-	}
-	return hex.EncodeToString(id[:])
-}

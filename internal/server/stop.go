@@ -1,74 +1,24 @@
 package server
 
-import (
-	"context"
-	"errors"
-	"fmt"
-	"time"
-
-	"github.com/coordcell/coord/internal/cancel"
-)
-
-// shutdownStep bounds how long a server tries to end its sessions before it goes.
-const shutdownStep = 5 * time.Second
-
-// Done is closed when the node has stopped.
-func (s *Server) Done() <-chan struct{} { return s.done }
-
-// Err says why the node has stopped; nil while it has not.
-func (s *Server) Err() error {
-	select {
-	case <-s.done:
-		return s.err
-	default:
-		return nil
-	}
-}
-
-// Stopped is the error of a call that finds the node stopping: ErrClosed, with the reason if there is another one.
-func (s *Server) Stopped() error {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	if s.err != nil && !errors.Is(s.err, ErrClosed) {
-		return fmt.Errorf("%w: %w", ErrClosed, s.err)
-	}
-	return ErrClosed
-}
+import "context"
 
 // Shutdown ends the sessions of this process, hands leadership on, and stops. When ctx ends first it stops at once.
 func (s *Server) Shutdown(ctx context.Context) error {
-	err := s.farewell(ctx)
+	err := s.Leave(ctx, s.caller, s.handOn)
 	s.end(ErrClosed)
 	return err
 }
 
-// farewell does what a node does before it goes, so that nobody has to wait for its sessions and its leadership to run
-// out. Without a leader nothing can be said, and it does not try for long.
-func (s *Server) farewell(ctx context.Context) error {
-	select {
-	case s.leaving <- struct{}{}:
-	case <-s.stop.Done(): // the first call has done what could be done
-		return nil
-	case <-ctx.Done():
-		return context.Cause(ctx)
+// handOn hands leadership on, if this server leads.
+func (s *Server) handOn(ctx context.Context) {
+	if s.raft.ActiveTerm() == 0 {
+		return
 	}
-	if s.stop.Err() != nil {
-		return nil
-	}
-	bounded, done := context.WithTimeout(ctx, max(shutdownStep, 4*s.cfg.ElectionTimeout))
+	ctx, done := context.WithTimeout(ctx, 2*s.cfg.ElectionTimeout)
 	defer done()
-	s.caller.Leave(bounded)
-	if s.raft.ActiveTerm() != 0 && ctx.Err() == nil {
-		handing, done := context.WithTimeout(ctx, 2*s.cfg.ElectionTimeout)
-		defer done()
-		if err := s.raft.Transfer(handing, ""); err != nil {
-			s.log.Debug("leadership was not handed on", "error", err)
-		}
+	if err := s.raft.Transfer(ctx, ""); err != nil {
+		s.log.Debug("leadership was not handed on", "error", err)
 	}
-	if ctx.Err() != nil {
-		return cancel.Reason(ctx)
-	}
-	return nil
 }
 
 // Close stops at once.
@@ -82,21 +32,11 @@ func (s *Server) Close() error {
 // First nobody may act on what this process holds any more; only then anything else is given up. The leases end before
 // raft does, and raft before the disk and the network that it uses. Callers that wait for an answer are let go by stop.
 func (s *Server) end(err error) {
-	s.mu.Lock()
-	first := !s.ending
-	if first {
-		s.err, s.ending = err, true
-	}
-	s.mu.Unlock()
-	if first {
+	s.End(err, func() {
 		s.caller.End()
-		s.halt()
+		s.Halt()
 		s.hub.Close()
-		s.tasks.Wait()
-		s.release()
-		close(s.done)
-	}
-	<-s.done
+	}, s.release)
 }
 
 // release closes the parts, in the reverse order of their making, as far as they were made.
