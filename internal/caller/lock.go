@@ -81,10 +81,15 @@ func (x *Session) lock(ctx context.Context, req LockRequest, sent *time.Duration
 // or after the end of the lease may already be somebody else's. While the session is suspended nobody can say, and Hold
 // waits; an error while the session has not ended is ctx's, and the grant is the caller's to release.
 func (x *Session) Hold(ctx context.Context) (*lease.Hold, error) {
+	return x.onceItMay(ctx, func() (*lease.Hold, error) { return x.lease.Hold(ctx) })
+}
+
+// onceItMay makes a hold, and waits with that while the session is suspended.
+func (x *Session) onceItMay(ctx context.Context, hold func() (*lease.Hold, error)) (*lease.Hold, error) {
 	for {
-		hold, err := x.lease.Hold(ctx)
+		h, err := hold()
 		if !errors.Is(err, ErrSuspended) {
-			return hold, err
+			return h, err
 		}
 		select {
 		case <-x.lease.Resumed():
@@ -98,7 +103,7 @@ func (x *Session) Hold(ctx context.Context) (*lease.Hold, error) {
 // to ask for it left. One that has waited for its turn is refreshed first: the cell gave it a full lease with the grant,
 // but nobody here knows when that was. ErrLockExpired: it came too late.
 func (x *Session) HoldFor(ctx context.Context, g fsm.GrantID, ttl, sent time.Duration) (*lease.Hold, error) {
-	for {
+	return x.onceItMay(ctx, func() (*lease.Hold, error) {
 		if x.caller.cfg.Now()-sent > ttl/4 {
 			var err error
 			if sent, err = x.Refresh(ctx, g); errors.Is(err, ErrGrantGone) {
@@ -107,16 +112,8 @@ func (x *Session) HoldFor(ctx context.Context, g fsm.GrantID, ttl, sent time.Dur
 				return nil, err
 			}
 		}
-		hold, err := x.lease.HoldFor(ctx, ttl, sent)
-		if !errors.Is(err, ErrSuspended) {
-			return hold, err
-		}
-		select {
-		case <-x.lease.Resumed():
-		case <-ctx.Done():
-			return nil, cancel.Reason(ctx)
-		}
-	}
+		return x.lease.HoldFor(ctx, ttl, sent)
+	})
 }
 
 // leaveQueue takes a request out of the queue that has waited long enough. If it has been granted meanwhile, so be it.

@@ -41,37 +41,38 @@ var errGivenUp = errors.New("given up")
 
 // Hurry makes the next attempt to connect to a peer at once, whatever became of earlier ones: it has been heard of, or
 // cannot be done without.
-func (x *Exchange) Hurry(peer string) {
-	x.mu.Lock()
-	p := x.peers[peer]
-	x.mu.Unlock()
-	if p == nil {
-		return
-	}
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	p.failures, p.after = 0, time.Time{}
-	if p.attempt != nil {
-		select {
-		case p.attempt.hurry <- struct{}{}:
-		default:
+func (x *Exchange) Hurry(id string) {
+	x.touch(id, func(p *peer) {
+		p.failures, p.after = 0, time.Time{}
+		if p.attempt != nil {
+			select {
+			case p.attempt.hurry <- struct{}{}:
+			default:
+			}
 		}
-	}
+	})
 }
 
 // GiveUp ends an attempt to connect to a peer that is under way: those who wait for it had better turn to another one.
-func (x *Exchange) GiveUp(peer string) {
+func (x *Exchange) GiveUp(id string) {
+	x.touch(id, func(p *peer) {
+		if p.attempt != nil {
+			p.attempt.cancel()
+		}
+	})
+}
+
+// touch calls f with a peer that has been called before, under its mu.
+func (x *Exchange) touch(id string, f func(*peer)) {
 	x.mu.Lock()
-	p := x.peers[peer]
+	p := x.peers[id]
 	x.mu.Unlock()
 	if p == nil {
 		return
 	}
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	if p.attempt != nil {
-		p.attempt.cancel()
-	}
+	f(p)
 }
 
 // connection returns a connection to a node. If there is none it waits for the next attempt to make one, which begins
