@@ -113,13 +113,12 @@ func (s *Session) Do(ctx context.Context, name string, fn func(ctx context.Conte
 
 func (s *Session) lock(ctx context.Context, names []string, try bool, opts []LockOption) (*Lock, error) {
 	o := lockOptionsOf(opts)
-	if err := s.checkLock(names, try, o); err != nil {
+	request := fsm.Lock{Name: names[0], Data: o.data, Try: try, Terms: o.terms(names, s.holdings(ctx))}
+	if err := s.checkLock(request, o); err != nil {
 		return nil, err
 	}
-	req := caller.LockRequest{
-		Name: names[0], Data: bytes.Clone(o.data), Try: try, MaxWait: o.maxWait, Terms: o.terms(names, s.holdings(ctx)),
-	}
-	res, sent, err := s.s.Lock(ctx, req)
+	request.Data = bytes.Clone(o.data)
+	res, sent, err := s.s.Lock(ctx, request, o.maxWait)
 	if err == nil {
 		err = s.node.outcome(res)
 	}

@@ -77,45 +77,21 @@ func lockOptionsOf(opts []LockOption) (o lockOptions) {
 	return o
 }
 
-// checkLock names everything that is wrong with a request at once.
-func (s *Session) checkLock(names []string, try bool, o lockOptions) error {
-	var errs []error
+// checkLock names everything that is wrong with a request at once: what the cell would refuse, and what only this process
+// can tell.
+func (s *Session) checkLock(request fsm.Lock, o lockOptions) error {
+	errs := []error{s.node.limits.CheckLock(request)}
 	bad := func(format string, args ...any) {
 		errs = append(errs, fmt.Errorf("%w: "+format, append([]any{ErrInvalid}, args...)...))
 	}
-	if len(names) > fsm.MaxNames {
-		bad("%d names: at most %d", len(names), fsm.MaxNames)
-	}
-	seen := make(map[string]bool)
-	for _, name := range names {
-		if err := s.node.limits.CheckName("lock name", name); err != nil {
-			errs = append(errs, err)
-		}
-		if len(names) == 1 {
-			break
-		}
-		if seen[name] {
-			bad("%q is named twice", name)
-		}
-		seen[name] = true
-	}
-	if err := s.node.limits.CheckValue("data", o.data); err != nil {
-		errs = append(errs, err)
-	}
-	if o.maxWait < 0 || o.maxWait > 0 && try {
+	if o.maxWait < 0 || o.maxWait > 0 && request.Try {
 		bad("WithMaxWait(%v): must not be negative, and TryLock never waits", o.maxWait)
 	}
-	if o.slotsSaid && (o.slots < 1 || o.slots > fsm.MaxSlots) {
-		bad("Slots(%d): must be 1 … %d", o.slots, fsm.MaxSlots)
+	if o.slotsSaid && o.slots == 0 {
+		bad("Slots(0): must be 1 … %d", fsm.MaxSlots)
 	}
-	if o.slotsSaid && o.shared {
-		bad("Shared with Slots(%d): choose one", o.slots)
-	}
-	if least := time.Second; o.ttlSaid && (o.ttl < least || o.ttl > s.TTL()) {
-		bad("WithLockTTL(%v): must be %v … the session's TTL, %v", o.ttl, least, s.TTL())
-	}
-	if most := s.node.limits.MaxTTL; o.delay < 0 || o.delay > most {
-		bad("WithLockDelay(%v): must be 0 … Limits.MaxTTL, %v", o.delay, most)
+	if o.ttlSaid && (o.ttl == 0 || o.ttl > s.TTL()) {
+		bad("WithLockTTL(%v): must be 1s … the session's TTL, %v", o.ttl, s.TTL())
 	}
 	return errors.Join(errs...)
 }

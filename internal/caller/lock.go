@@ -11,40 +11,30 @@ import (
 	"github.com/coordcell/coord/internal/lease"
 )
 
-// LockRequest is what a Lock asks for.
-type LockRequest struct {
-	Name    string
-	Data    []byte
-	Try     bool
-	MaxWait time.Duration // 0: as long as ctx
-	Terms   *fsm.Terms    // nil: one name, for itself alone
-}
-
-// Lock waits until the session holds a lock. The result's code is OK with the token as its revision, Locked, or a
-// refusal. When it returns an error, what it may have left in the queue is withdrawn in the background: the number of
-// the request is refused from then on, so that not even a copy of it that is still under way can take the lock.
+// Lock waits until the session holds what is asked for, whose Change it fills in; at most for maxWait, 0: as long as ctx.
+// The result's code is OK with the token as its revision, Locked, or a refusal. When it returns an error, what it may have
+// left in the queue is withdrawn in the background: the number of the request is refused from then on, so that not even a
+// copy of it that is still under way can take the lock.
 //
 // sent is what the lease clock said before the first attempt left: what the cell gave with a grant it gave later.
-func (x *Session) Lock(ctx context.Context, req LockRequest) (res fsm.Result, sent time.Duration, err error) {
-	res, err = x.lock(ctx, req, &sent)
+func (x *Session) Lock(ctx context.Context, asked fsm.Lock, maxWait time.Duration) (res fsm.Result, sent time.Duration, err error) {
+	res, err = x.lock(ctx, asked, maxWait, &sent)
 	return res, sent, err
 }
 
-func (x *Session) lock(ctx context.Context, req LockRequest, sent *time.Duration) (fsm.Result, error) {
+func (x *Session) lock(ctx context.Context, asked fsm.Lock, maxWait time.Duration, sent *time.Duration) (fsm.Result, error) {
 	if err := x.lease.Err(); err != nil {
 		return fsm.Result{}, err
 	}
 	waiting := ctx
-	if req.MaxWait > 0 {
+	if maxWait > 0 {
 		var done context.CancelFunc
-		waiting, done = context.WithTimeoutCause(ctx, req.MaxWait, errMaxWait)
+		waiting, done = context.WithTimeoutCause(ctx, maxWait, errMaxWait)
 		defer done()
 	}
 	c := x.author.begin(x.id)
-	r := request{
-		cmd:     fsm.Lock{Change: c, Name: req.Name, Data: req.Data, Try: req.Try, Terms: req.Terms},
-		leaving: func() { *sent = x.caller.cfg.Now() },
-	}
+	asked.Change = c
+	r := request{cmd: asked, leaving: func() { *sent = x.caller.cfg.Now() }}
 	res, err := x.carry(waiting, c, &r)
 	attempts := r.attempts
 	if err == nil {

@@ -20,7 +20,7 @@ func TestFormat_ANewCellUsesTheNewest(t *testing.T) {
 			t.Fatal(err)
 		}
 		terms := &fsm.Terms{More: []string{"b"}}
-		if res, _, err := x.Lock(t.Context(), caller.LockRequest{Name: "a", Terms: terms}); err != nil || res.Code != fsm.OK {
+		if res, _, err := x.Lock(t.Context(), fsm.Lock{Name: "a", Terms: terms}, 0); err != nil || res.Code != fsm.OK {
 			t.Errorf("%+v, %v", res, err)
 		}
 		s.View(func(state *fsm.State) {

@@ -32,7 +32,7 @@ func newGraced(t *testing.T, s *Server) graced {
 		return x
 	}
 	x, other := open(caller.SessionOptions{TTL: time.Second, Grace: time.Hour}), open(caller.SessionOptions{TTL: time.Hour})
-	if res, _, err := x.Lock(t.Context(), caller.LockRequest{Name: "x"}); err != nil || res.Code != fsm.OK {
+	if res, _, err := x.Lock(t.Context(), fsm.Lock{Name: "x"}, 0); err != nil || res.Code != fsm.OK {
 		t.Fatal(res, err)
 	}
 	hold, err := x.Hold(t.Context())
@@ -43,7 +43,7 @@ func newGraced(t *testing.T, s *Server) graced {
 	ctx, stop := context.WithCancel(t.Context())
 	t.Cleanup(stop)
 	s.Go(func() {
-		if _, _, err := other.Lock(ctx, caller.LockRequest{Name: "x"}); err == nil {
+		if _, _, err := other.Lock(ctx, fsm.Lock{Name: "x"}, 0); err == nil {
 			next <- hold.Check()
 		}
 	})

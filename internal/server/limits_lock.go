@@ -1,55 +1,62 @@
 package server
 
 import (
+	"errors"
 	"fmt"
-	"slices"
 	"time"
 
 	"github.com/coordcell/coord/fsm"
 )
 
-// CheckLock checks a Lock with all that it asks for, but for what depends on the TTL of its session.
+// CheckLock names everything that is wrong with a Lock, with all that it asks for, but for what depends on the TTL of its
+// session.
 func (l Limits) CheckLock(c fsm.Lock) error {
-	if err := l.CheckName("lock name", c.Name); err != nil {
-		return err
+	errs := []error{l.CheckName("lock name", c.Name), l.CheckValue("data", c.Data)}
+	if c.Terms != nil {
+		errs = append(errs, l.checkTerms(c.Name, c.Terms))
 	}
-	if err := l.CheckValue("data", c.Data); err != nil {
-		return err
-	}
-	if c.Terms == nil {
-		return nil
-	}
-	return l.checkTerms(c.Name, c.Terms)
+	return errors.Join(errs...)
 }
 
 func (l Limits) checkTerms(first string, t *fsm.Terms) error {
+	var errs []error
+	bad := func(format string, args ...any) {
+		errs = append(errs, fmt.Errorf("%w: "+format, append([]any{ErrInvalid}, args...)...))
+	}
 	if n := 1 + len(t.More); n > fsm.MaxNames {
-		return fmt.Errorf("%w: %d names: at most %d", ErrInvalid, n, fsm.MaxNames)
+		bad("%d names: at most %d", n, fsm.MaxNames)
 	}
 	seen := map[string]bool{first: true}
 	for _, name := range t.More {
 		if err := l.CheckName("lock name", name); err != nil {
-			return err
+			errs = append(errs, err)
 		}
 		if seen[name] {
-			return fmt.Errorf("%w: the name %q twice", ErrInvalid, name)
+			bad("%q is named twice", name)
 		}
 		seen[name] = true
 	}
-	switch ttl, delay := time.Duration(t.TTL), time.Duration(t.Delay); {
-	case t.Slots < 0 || t.Slots > fsm.MaxSlots:
-		return fmt.Errorf("%w: %d slots: must be 1 … %d", ErrInvalid, t.Slots, fsm.MaxSlots)
-	case t.Shared && t.Slots > 0:
-		return fmt.Errorf("%w: readers have no slots", ErrInvalid)
-	case ttl != 0 && (ttl < time.Second || ttl > l.MaxTTL):
-		return fmt.Errorf("%w: lock TTL %v: must be 1s … the TTL of its session", ErrInvalid, ttl)
-	case delay < 0 || delay > l.MaxTTL:
-		return fmt.Errorf("%w: lock delay %v: must be 0 … Limits.MaxTTL, %v", ErrInvalid, delay, l.MaxTTL)
-	case len(t.Holding) > fsm.MaxHolding:
-		return fmt.Errorf("%w: %d locks held meanwhile: at most %d", ErrInvalid, len(t.Holding), fsm.MaxHolding)
+	ttl, delay := time.Duration(t.TTL), time.Duration(t.Delay)
+	if t.Slots < 0 || t.Slots > fsm.MaxSlots {
+		bad("Slots(%d): must be 1 … %d", t.Slots, fsm.MaxSlots)
 	}
-	if i := slices.IndexFunc(t.Holding, func(g fsm.GrantID) bool { return l.CheckName("", g.Name) != nil }); i >= 0 {
-		return l.CheckName("name of a lock held meanwhile", t.Holding[i].Name)
+	if t.Shared && t.Slots > 0 {
+		bad("Shared with Slots(%d): choose one", t.Slots)
 	}
-	return nil
+	if ttl != 0 && (ttl < time.Second || ttl > l.MaxTTL) {
+		bad("WithLockTTL(%v): must be 1s … the session's TTL", ttl)
+	}
+	if delay < 0 || delay > l.MaxTTL {
+		bad("WithLockDelay(%v): must be 0 … Limits.MaxTTL, %v", delay, l.MaxTTL)
+	}
+	if n := len(t.Holding); n > fsm.MaxHolding {
+		bad("%d locks held meanwhile: at most %d", n, fsm.MaxHolding)
+	}
+	for _, g := range t.Holding {
+		if err := l.CheckName("name of a lock held meanwhile", g.Name); err != nil {
+			errs = append(errs, err)
+			break
+		}
+	}
+	return errors.Join(errs...)
 }
