@@ -180,28 +180,20 @@ func marksOf(state *fsm.State, id fsm.SessionID, marks []fsm.Mark, had int) ([]f
 	return marks, true
 }
 
-// refresh answers a Refresh as the leader, in the way of renew: the deadline moves when it arrives, and it is
-// acknowledged when a quorum of voters has answered something that was sent after that. That a grant is not held is said
-// with the same evidence: whoever was told of the grant was told by this leader, or by one before its term, and what that
-// had applied this one has applied, too.
+// refresh answers a Refresh as the leader, in the way of renew. That a grant is not held is said of what has been granted:
+// whoever was told of the grant was told by this leader, or by one before its term, and what that had applied this one has
+// applied, too.
 func (s *Server) refresh(ctx context.Context, m wire.Refresh) (wire.RefreshAnswer, error) {
-	term := s.raft.ActiveTerm()
-	if term == 0 {
-		return wire.RefreshAnswer{}, errNotLeader
-	}
-	stamp := s.raft.Stamp()
-	key := m.Grant
-	s.replica.View(func(state *fsm.State) {
-		if g, held := state.Grant(key.Name, key.Token); held {
-			key.Name = g.Name
-		}
-	})
-	moved := s.timed.leases.Renew(key, m.Number)
-	if err := s.raft.WaitEvidence(ctx, term, stamp, false); err != nil {
-		return wire.RefreshAnswer{}, err
-	}
+	key, moved := m.Grant, false
 	a := wire.RefreshAnswer{Number: m.Number, State: wire.RefreshAgain}
-	s.replica.View(func(state *fsm.State) {
+	err := s.asLeader(ctx, false, func() {
+		s.replica.View(func(state *fsm.State) {
+			if g, held := state.Grant(key.Name, key.Token); held {
+				key.Name = g.Name
+			}
+		})
+		moved = s.timed.leases.Renew(key, m.Number)
+	}, func(state *fsm.State) {
 		g, held := state.Grant(key.Name, key.Token)
 		var all bool
 		a.Marks, all = marksOf(state, m.Session, nil, 0)
@@ -212,23 +204,16 @@ func (s *Server) refresh(ctx context.Context, m wire.Refresh) (wire.RefreshAnswe
 			a.State = wire.Refreshed
 		}
 	})
-	if s.raft.ActiveTerm() != term {
-		return wire.RefreshAnswer{}, errNotLeader
+	if err != nil {
+		return wire.RefreshAnswer{}, err
 	}
 	return a, nil
 }
 
-// heldBy answers a Held as the leader, with evidence.
+// heldBy answers a Held as the leader.
 func (s *Server) heldBy(ctx context.Context, m wire.Held) (a wire.HeldAnswer, err error) {
-	term := s.raft.ActiveTerm()
-	if term == 0 {
-		return a, errNotLeader
-	}
-	if err := s.evidence(ctx, term); err != nil {
-		return a, err
-	}
 	all := false
-	s.replica.View(func(state *fsm.State) {
+	err = s.asLeader(ctx, true, func() {}, func(state *fsm.State) {
 		a.Revision = state.Revision()
 		for _, asked := range m.Grants {
 			if g, held := state.Grant(asked.Name, asked.Token); !held || g.Session != m.Session {
@@ -237,8 +222,11 @@ func (s *Server) heldBy(ctx context.Context, m wire.Held) (a wire.HeldAnswer, er
 		}
 		a.Marks, all = marksOf(state, m.Session, nil, 0)
 	})
-	if s.raft.ActiveTerm() != term || !all {
-		return wire.HeldAnswer{}, errNotLeader
+	if err == nil && !all {
+		err = errNotLeader
+	}
+	if err != nil {
+		return wire.HeldAnswer{}, err
 	}
 	return a, nil
 }

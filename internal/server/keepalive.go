@@ -33,36 +33,25 @@ func (s *Server) KeepAlive(ctx context.Context, number uint64, ids []fsm.Session
 }
 
 // renew answers renewal messages as the leader, all with one wait. Their sessions' deadlines move when they arrive, before
-// anything else; they are acknowledged when a quorum of voters has answered something that was sent after that. Until
-// then another leader may have been elected, who knows nothing of the renewal, and only its being elected later, and
-// giving everybody a full TTL from then on, makes an acknowledgement true.
+// anything else.
 func (s *Server) renew(ctx context.Context, groups []wire.RenewGroup) ([]wire.RenewedGroup, error) {
-	term := s.raft.ActiveTerm()
-	if term == 0 {
-		return nil, errNotLeader
-	}
-	stamp := s.raft.Stamp()
 	refused := make(map[fsm.SessionID]bool)
-	for _, g := range groups {
-		for _, id := range g.Sessions {
-			if !s.expiry.Renew(id, g.Number) {
-				refused[id] = true
+	answers := make([]wire.RenewedGroup, len(groups))
+	err := s.asLeader(ctx, false, func() {
+		for _, g := range groups {
+			for _, id := range g.Sessions {
+				if !s.expiry.Renew(id, g.Number) {
+					refused[id] = true
+				}
 			}
 		}
-	}
-	if err := s.raft.WaitEvidence(ctx, term, stamp, false); err != nil {
-		return nil, err
-	}
-	answers := make([]wire.RenewedGroup, len(groups))
-	s.replica.View(func(state *fsm.State) {
+	}, func(state *fsm.State) {
 		marks := 0 // in the answers before
 		for i, g := range groups {
 			a := &answers[i]
 			a.Number = g.Number
 			for _, id := range g.Sessions {
-				if _, live := state.Session(id); !live {
-					// The session's end is in the log, or it never was: this leader has applied all that was committed
-					// when the message arrived, and has evidence that nobody else led by then.
+				if _, live := state.Session(id); !live { // its end is in the log, or it never was
 					a.Dead = append(a.Dead, id)
 					continue
 				}
@@ -75,8 +64,8 @@ func (s *Server) renew(ctx context.Context, groups []wire.RenewGroup) ([]wire.Re
 			marks += len(a.Marks)
 		}
 	})
-	if s.raft.ActiveTerm() != term {
-		return nil, errNotLeader
+	if err != nil {
+		return nil, err
 	}
 	return answers, nil
 }

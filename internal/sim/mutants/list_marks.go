@@ -28,7 +28,7 @@ func marksMutants() []Mutant {
 		{"marks/hastened-without-evidence", "G8", "what is hastened is proposed by a leader without a majority",
 			in(expiry+"/expire.go", "	if err := t.cfg.Evidence(ctx, term); err != nil {\n", "	if err := ctx.Err(); err != nil {\n"), by(expiry, "TestHasten")},
 		{"refresh/without-evidence", "G3", "a leader acknowledges a refresh without proof that it still leads",
-			in(grants, "	stamp := s.raft.Stamp()\n", "	stamp := uint64(0)\n"), by(directed, "TestG3_DirectedDeposedLeaderAcknowledgesARefresh")},
+			in(server+"/proof.go", "	stamp := s.raft.Stamp()\n", "	stamp := uint64(0)\n"), by(directed, "TestG3_DirectedDeposedLeaderAcknowledgesARefresh")},
 		{"refresh/counts-from-the-first", "G3 G8", "a refresh counts from another message than the one that was acknowledged",
 			in(caller+"/refresh.go", "	case a.Number != m.Number: // an answer to another message says nothing of this one\n", "	case a.Number > m.Number:\n"),
 			by(caller, "TestG3_ARefreshCountsFromItsSend")},

@@ -90,9 +90,9 @@ func readMutants() []Mutant {
 func leaderMutants() []Mutant {
 	return []Mutant{
 		{"leader/acknowledges-without-evidence", "G3", "a leader acknowledges renewals without proof that it still leads",
-			in(server+"/keepalive.go", "	stamp := s.raft.Stamp()\n", "	stamp := uint64(0)\n"), by(directed, "TestG3_DirectedDeposedLeaderAcknowledges")},
+			in(server+"/proof.go", "	stamp := s.raft.Stamp()\n", "	stamp := uint64(0)\n"), by(directed, "TestG3_DirectedDeposedLeaderAcknowledges")},
 		{"leader/stamp-before-receipt", "G3", "the proof that the leader waits for is of a moment before the renewal came",
-			in(server+"/keepalive.go", "	stamp := s.raft.Stamp()\n", "	stamp := s.raft.Stamp() - min(s.raft.Stamp(), 20)\n"), by(directed, "TestG3_DirectedDeposedLeaderAcknowledges")},
+			in(server+"/proof.go", "	stamp := s.raft.Stamp()\n", "	stamp := s.raft.Stamp() - min(s.raft.Stamp(), 20)\n"), by(directed, "TestG3_DirectedDeposedLeaderAcknowledges")},
 		{"leader/reaping-not-resumed", "G6", "a leader that leads again does not go on handing on what ended sessions held",
 			in(server+"/leader.go", "	s.poke()\n	if !s.Go", "	if !s.Go"), by(server, "TestG6_ATermGoesOnReaping")},
 		{"leader/reaping-never", "G6", "what an ended session held beyond the first 1,000 things is never handed on",
