@@ -8,11 +8,11 @@ import (
 	"runtime"
 	"sync"
 	"sync/atomic"
-	"syscall"
 	"testing"
 	"time"
 
 	"github.com/coordcell/coord"
+	"github.com/coordcell/coord/internal/bench/process"
 	"github.com/coordcell/coord/transport"
 )
 
@@ -86,15 +86,6 @@ func (c *crowd) count(b coord.Batch) {
 	}
 }
 
-// cpu is the processor time that this process has used.
-func cpu(b *testing.B) time.Duration {
-	var u syscall.Rusage
-	if err := syscall.Getrusage(syscall.RUSAGE_SELF, &u); err != nil {
-		b.Fatal(err)
-	}
-	return time.Duration(u.Utime.Nano() + u.Stime.Nano())
-}
-
 // BenchmarkWatch delivers 100 puts to 10,000 watchers of their prefix: put at once, or each when the one before has come
 // to everybody. On a machine with something else to do, count the processor time.
 func BenchmarkWatch(b *testing.B) {
@@ -112,7 +103,7 @@ func BenchmarkWatch(b *testing.B) {
 				}
 				var rounds, work []time.Duration
 				for b.Loop() {
-					begin, used := time.Now(), cpu(b)
+					begin, used := time.Now(), process.CPU()
 					if mode == "burst" {
 						c.want.Add(puts * watchers)
 						callers(puts, puts, put)
@@ -124,7 +115,7 @@ func BenchmarkWatch(b *testing.B) {
 							<-c.full
 						}
 					}
-					rounds, work = append(rounds, time.Since(begin)), append(work, cpu(b)-used)
+					rounds, work = append(rounds, time.Since(begin)), append(work, process.CPU()-used)
 				}
 				b.ReportMetric(0, "ns/op")
 				b.ReportMetric(float64(median(work).Nanoseconds())/(puts*watchers), "cpu-ns/event")

@@ -5,9 +5,7 @@ package main
 import (
 	"bufio"
 	"context"
-	"errors"
 	"fmt"
-	"io"
 	"math/rand/v2"
 	"net"
 	"os"
@@ -17,6 +15,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/coordcell/coord/internal/bench/process"
 	"github.com/coordcell/coord/internal/calls"
 	"github.com/coordcell/coord/internal/failstop"
 	"github.com/coordcell/coord/internal/wire"
@@ -32,73 +31,41 @@ const (
 	payloadSize   = 48 // bytes, about those of a renewal of one session
 )
 
-// child is the process with the clients, as the server sees it. It answers each line with one, and ends with its
-// standard input.
-type child struct {
-	cmd   *exec.Cmd
-	in    io.WriteCloser
-	lines chan string // closed when the process says no more
-}
+// child is the process with the clients, as the server sees it.
+type child struct{ *process.Child }
 
 // spawn starts the process with the clients.
-func (p plan) spawn(ctx context.Context, server string) (*child, error) {
+func (p plan) spawn(ctx context.Context, server string) (child, error) {
 	self, err := os.Executable()
 	if err != nil {
-		return nil, err
+		return child{}, err
 	}
-	c := &child{lines: make(chan string, 1)}
-	c.cmd = exec.CommandContext(ctx, self, "-server", server, "-n", fmt.Sprint(p.clients), "-renew", p.renew.String(), "-for", p.phase.String())
-	c.cmd.Stderr = os.Stderr
-	if c.in, err = c.cmd.StdinPipe(); err != nil {
-		return nil, err
-	}
-	out, err := c.cmd.StdoutPipe()
-	if err != nil {
-		return nil, err
-	}
-	if err := c.cmd.Start(); err != nil {
-		return nil, err
-	}
-	go func() { // ends with the process
-		defer close(c.lines)
-		for s := bufio.NewScanner(out); s.Scan(); {
-			c.lines <- s.Text()
-		}
-	}()
-	return c, nil
+	c, err := process.Start(exec.CommandContext(ctx, self,
+		"-server", server, "-n", fmt.Sprint(p.clients), "-renew", p.renew.String(), "-for", p.phase.String()))
+	return child{c}, err
 }
 
 // ask sends a line and reads the answer into results: numbers and durations.
-func (c *child) ask(ctx context.Context, line string, results ...any) error {
-	if _, err := fmt.Fprintln(c.in, line); err != nil {
+func (c child) ask(ctx context.Context, line string, results ...any) error {
+	answer, err := c.Ask(ctx, line)
+	if err != nil {
 		return err
 	}
-	select {
-	case answer, ok := <-c.lines:
-		if !ok {
-			return errors.New("the process with the clients has ended")
-		}
-		for i, field := range strings.Fields(answer) {
-			if d, ok := results[i].(*time.Duration); ok {
-				var err error
-				if *d, err = time.ParseDuration(field); err != nil {
-					return err
-				}
-			} else if _, err := fmt.Sscan(field, results[i]); err != nil {
+	for i, field := range strings.Fields(answer) {
+		if d, ok := results[i].(*time.Duration); ok {
+			if *d, err = time.ParseDuration(field); err != nil {
 				return err
 			}
+		} else if _, err := fmt.Sscan(field, results[i]); err != nil {
+			return err
 		}
-		return nil
-	case <-ctx.Done():
-		return ctx.Err()
 	}
+	return nil
 }
 
-func (c *child) stop() {
-	c.in.Close()
-	for range c.lines { // until it has ended
-	}
-	_ = c.cmd.Wait() // it says on standard error what went wrong
+func (c child) stop() {
+	c.Stop()
+	c.Ended()
 }
 
 // client is one client node.

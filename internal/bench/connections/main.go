@@ -14,6 +14,7 @@ import (
 	"syscall"
 	"time"
 
+	"github.com/coordcell/coord/internal/bench/process"
 	"github.com/coordcell/coord/internal/calls"
 	"github.com/coordcell/coord/internal/failstop"
 	"github.com/coordcell/coord/internal/wire"
@@ -117,22 +118,22 @@ func (p plan) measure(ctx context.Context) error {
 		return err
 	}
 
-	start := takeCPU()
+	start := process.CPU()
 	var renewals, failures int
 	var p50, p99 time.Duration
 	if err := c.ask(ctx, "renew", &renewals, &failures, &p50, &p99); err != nil {
 		return err
 	}
-	renewing := takeCPU() - start
+	renewing := process.CPU() - start
 	resident := takeResident()
 	after := takeMemory()
 
-	start = takeCPU()
+	start = process.CPU()
 	var silent time.Duration
 	if err := c.ask(ctx, "silence", &silent); err != nil {
 		return err
 	}
-	idle := takeCPU() - start
+	idle := process.CPU() - start
 	p.print(figures{
 		dialled: dialled, renewals: renewals, failures: failures, p50: p50, p99: p99,
 		renewing: renewing, idle: idle, memory: after.minus(before), resident: resident - before.resident,

@@ -7,8 +7,6 @@ import (
 	"runtime"
 	"strconv"
 	"strings"
-	"syscall"
-	"time"
 )
 
 // memory is what this process has, in bytes, after a garbage collection.
@@ -44,13 +42,4 @@ func takeResident() int64 {
 		return 0
 	}
 	return pages * int64(os.Getpagesize())
-}
-
-// takeCPU returns the CPU time of this process so far.
-func takeCPU() time.Duration {
-	var u syscall.Rusage
-	if syscall.Getrusage(syscall.RUSAGE_SELF, &u) != nil {
-		return 0
-	}
-	return time.Duration(u.Utime.Nano() + u.Stime.Nano())
 }

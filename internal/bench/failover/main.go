@@ -9,7 +9,6 @@ import (
 	"fmt"
 	"log"
 	"math/rand/v2"
-	"net"
 	"os"
 	"os/signal"
 	"path/filepath"
@@ -18,6 +17,7 @@ import (
 	"time"
 
 	"github.com/coordcell/coord"
+	"github.com/coordcell/coord/internal/bench/process"
 )
 
 const (
@@ -69,21 +69,21 @@ func main() {
 
 // measure runs the cell and prints what it sees.
 func (p plan) measure(ctx context.Context) (err error) {
-	if p.addrs, err = freeAddrs(servers); err != nil {
+	if p.addrs, err = process.FreeAddrs(servers); err != nil {
 		return err
 	}
 	if p.dir, err = os.MkdirTemp("", "coord-failover-"); err != nil {
 		return err
 	}
 	defer os.RemoveAll(p.dir)
-	children := make([]*child, servers)
+	children := make([]child, servers)
 	for i := 1; i < servers; i++ {
 		if children[i], err = p.spawn(i); err != nil {
 			return err
 		}
 		defer func() {
-			_ = children[i].kill() // or it has ended before
-			children[i].ended()
+			_ = children[i].Kill() // or it has ended before
+			children[i].Ended()
 		}()
 	}
 	node, err := p.start(ctx, 0)
@@ -107,10 +107,10 @@ func (p plan) measure(ctx context.Context) (err error) {
 	for _, way := range []struct {
 		name  string
 		times int
-		end   func(*child) error
+		end   func(child) error
 	}{
-		{"kill -9 of the leader", p.kills, (*child).kill},
-		{"graceful stop of the leader", p.stops, (*child).shutDown},
+		{"kill -9 of the leader", p.kills, child.Kill},
+		{"graceful stop of the leader", p.stops, child.shutDown},
 	} {
 		var took []time.Duration
 		for k := range way.times {
@@ -157,9 +157,9 @@ func spread(took []time.Duration) string {
 }
 
 // watchIdle prints the CPU time that each server takes while nobody asks for anything.
-func (p plan) watchIdle(ctx context.Context, node *coord.Node, children []*child) error {
+func (p plan) watchIdle(ctx context.Context, node *coord.Node, children []child) error {
 	usage := func() (used [servers]time.Duration, err error) {
-		used[0] = cpu()
+		used[0] = process.CPU()
 		for i := 1; i < servers && err == nil; i++ {
 			used[i], err = children[i].cpu(ctx)
 		}
@@ -187,7 +187,7 @@ func (p plan) watchIdle(ctx context.Context, node *coord.Node, children []*child
 
 // endLeader takes the time from the end of the leader, which is another process, to the next grant, and counts the
 // sessions that were lost in the processes that live on, but for this one.
-func (p plan) endLeader(ctx context.Context, node *coord.Node, own []*coord.Session, children []*child, name string, end func(*child) error) (took time.Duration, lost int, err error) {
+func (p plan) endLeader(ctx context.Context, node *coord.Node, own []*coord.Session, children []child, name string, end func(child) error) (took time.Duration, lost int, err error) {
 	leader := leads(node)
 	for ; leader <= 0; leader = leads(node) {
 		if leader == 0 {
@@ -213,7 +213,7 @@ func (p plan) endLeader(ctx context.Context, node *coord.Node, own []*coord.Sess
 	if err != nil {
 		return 0, 0, err
 	}
-	children[leader].ended()
+	children[leader].Ended()
 	again, err := p.spawn(leader)
 	if err != nil {
 		return 0, 0, err
@@ -248,19 +248,6 @@ func leads(node *coord.Node) (number int) {
 		}
 	}
 	return -1
-}
-
-// freeAddrs are addresses of loopback that nobody listens on, for now.
-func freeAddrs(n int) (addrs []string, err error) {
-	for range n {
-		l, err := net.Listen("tcp", "127.0.0.1:0")
-		if err != nil {
-			return nil, err
-		}
-		defer l.Close() // when all have been picked: they differ
-		addrs = append(addrs, l.Addr().String())
-	}
-	return addrs, nil
 }
 
 func wait(ctx context.Context, d time.Duration) error {

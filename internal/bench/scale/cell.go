@@ -3,13 +3,10 @@
 package main
 
 import (
-	"bufio"
 	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
-	"io"
-	"net"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -17,6 +14,7 @@ import (
 	"time"
 
 	"github.com/coordcell/coord"
+	"github.com/coordcell/coord/internal/bench/process"
 )
 
 // cell is the servers of a run, each a process.
@@ -31,7 +29,7 @@ type cell struct {
 // newCell starts n servers and waits until they are ready. Its close ends them and removes their disks.
 func newCell(ctx context.Context, p plan, n int) (c *cell, err error) {
 	c = &cell{plan: p, servers: make([]*child, n), election: coord.DefaultElectionTimeout}
-	if c.addrs, err = freeAddrs(n); err != nil {
+	if c.addrs, err = process.FreeAddrs(n); err != nil {
 		return nil, err
 	}
 	if c.dir, err = os.MkdirTemp(p.dir, "coord-scale-"); err != nil {
@@ -148,81 +146,52 @@ func (c *cell) until(ctx context.Context, i int, wanted func(report) bool) error
 }
 
 // child is a server's process, from outside. One order at a time.
-type child struct {
-	cmd   *exec.Cmd
-	in    io.WriteCloser
-	lines chan []byte // closed when the process says no more
-}
+type child struct{ *process.Child }
 
 func spawn(p place) (*child, error) {
 	self, err := os.Executable()
 	if err != nil {
 		return nil, err
 	}
-	c := &child{lines: make(chan []byte, 1)}
-	c.cmd = exec.Command(self)
-	c.cmd.Env = append(os.Environ(), childVariable+"=1")
-	c.cmd.Stderr = os.Stderr
-	if c.in, err = c.cmd.StdinPipe(); err != nil {
-		return nil, err
-	}
-	out, err := c.cmd.StdoutPipe()
+	cmd := exec.Command(self)
+	cmd.Env = append(os.Environ(), childVariable+"=1")
+	c, err := process.Start(cmd)
 	if err != nil {
 		return nil, err
 	}
-	if err := c.cmd.Start(); err != nil {
-		return nil, err
-	}
-	go func() { // ends with the process
-		defer close(c.lines)
-		s := bufio.NewScanner(out)
-		for s.Scan() {
-			c.lines <- append([]byte(nil), s.Bytes()...)
-		}
-	}()
-	return c, json.NewEncoder(c.in).Encode(p)
+	server := &child{c}
+	return server, server.tell(p)
 }
 
 func (c *child) kill() {
-	_ = c.cmd.Process.Kill()
-	for range c.lines {
+	_ = c.Kill() // or it has ended before
+	c.Ended()
+}
+
+func (c *child) tell(what any) error {
+	line, err := json.Marshal(what)
+	if err != nil {
+		return err
 	}
-	_ = c.cmd.Wait() // "signal: killed"
+	return c.Tell(string(line))
 }
 
 // ask gives an order and waits for the report. After an error the child is of no use.
 func (c *child) ask(ctx context.Context, o order) (r report, err error) {
-	if err := json.NewEncoder(c.in).Encode(o); err != nil {
+	if err := c.tell(o); err != nil {
 		return r, err
 	}
-	select {
-	case line, ok := <-c.lines:
-		if !ok {
-			return r, errors.New("the process has ended by itself")
-		}
-		if err := json.Unmarshal(line, &r); err != nil {
-			return r, err
-		}
-		if r.Err != "" {
-			return r, errors.New(r.Err)
-		}
-		return r, nil
-	case <-ctx.Done():
-		return r, ctx.Err()
+	line, err := c.Line(ctx)
+	if err != nil {
+		return r, err
 	}
-}
-
-// freeAddrs finds n ports that are free.
-func freeAddrs(n int) (addrs []string, err error) {
-	for range n {
-		l, err := net.Listen("tcp", "127.0.0.1:0")
-		if err != nil {
-			return nil, err
-		}
-		defer l.Close() // none is given out twice
-		addrs = append(addrs, l.Addr().String())
+	if err := json.Unmarshal([]byte(line), &r); err != nil {
+		return r, err
 	}
-	return addrs, nil
+	if r.Err != "" {
+		return r, errors.New(r.Err)
+	}
+	return r, nil
 }
 
 func wait(ctx context.Context, d time.Duration) error {

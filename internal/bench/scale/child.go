@@ -16,10 +16,10 @@ import (
 	"strings"
 	"sync"
 	"sync/atomic"
-	"syscall"
 	"time"
 
 	"github.com/coordcell/coord"
+	"github.com/coordcell/coord/internal/bench/process"
 )
 
 // server is this process as a server of the cell.
@@ -140,7 +140,7 @@ func (s *server) status() report {
 	s.mu.Unlock()
 	return report{Status: Status{
 		Leader: st.IsLeader, Ready: st.Leader != "", Applied: st.Applied, Sessions: st.Sessions, Locks: st.Locks, Keys: st.Keys,
-		Waiting: st.Waiting, Own: own, Lost: int(s.lost.Load()), CPU: cpu(), Heap: m.HeapAlloc, RSS: rss(),
+		Waiting: st.Waiting, Own: own, Lost: int(s.lost.Load()), CPU: process.CPU(), Heap: m.HeapAlloc, RSS: rss(),
 		PeakRSS: s.peak.Load(), Goroutines: runtime.NumGoroutine(),
 	}}
 }
@@ -150,15 +150,6 @@ func (s *server) watchMemory() {
 	for range time.Tick(100 * time.Millisecond) {
 		s.peak.Store(max(s.peak.Load(), rss()))
 	}
-}
-
-// cpu is the CPU time of this process.
-func cpu() time.Duration {
-	var u syscall.Rusage
-	if err := syscall.Getrusage(syscall.RUSAGE_SELF, &u); err != nil {
-		return 0
-	}
-	return time.Duration(u.Utime.Nano() + u.Stime.Nano())
 }
 
 // rss is the resident memory of this process in bytes, on Linux.

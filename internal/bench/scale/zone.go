@@ -121,8 +121,8 @@ func (z *lostZone) lose(ctx context.Context, t *table) error {
 		return err
 	}
 	dead := time.Now()
-	_ = z.servers[z.leader].cmd.Process.Kill()
-	_ = z.servers[z.also].cmd.Process.Kill()
+	_ = z.servers[z.leader].Kill()
+	_ = z.servers[z.also].Kill()
 	z.kill(z.leader)
 	z.kill(z.also)
 	next, err := z.leaderAlive(ctx)
