@@ -22,7 +22,7 @@
 //
 // # What is guaranteed
 //
-//   - G1: a name has one holder. G2: every grant of a name has a higher token than all earlier ones.
+//   - G1: a name has one holder, or readers only, or one holder a slot. G2: every grant of a name has a higher token than all earlier ones.
 //   - G3: a holder's Check fails before another is granted, if clocks tick at nearly the same rate.
 //   - G4: a resource that checks tokens (package fence) takes nothing from a former holder once a later one wrote.
 //   - G5: reads see all that was acknowledged before them, unless Stale is asked for.

@@ -169,10 +169,10 @@ func (w *Watch) All() iter.Seq2[Batch, error] {
 // it is that of the last proof that it has heard of.
 func (w *Watch) Fresh() time.Duration { return w.cursor.Age() }
 
-// Err says why the Watch has ended, and is wrapped with what was watched: ctx's error; ErrCompacted (it fell behind the history); ErrNoLeader (its node has
-// had no proof of a leader for 2 × Config.ElectionTimeout, or as a client has found no server that has for 12 ×: resume
-// elsewhere, or here later); ErrClosed (the node was
-// closed). It is nil before, and after Close.
+// Err says why the Watch has ended, and is wrapped with what was watched: ctx's error; ErrCompacted (it fell behind the
+// history); ErrNoLeader (its node has had no proof of a leader for 2 × Config.ElectionTimeout, or as a client has found no
+// server that has for 12 ×: resume elsewhere, or here later); ErrClosed (the node was closed). It is nil before, and after
+// Close.
 func (w *Watch) Err() error {
 	w.mu.Lock()
 	defer w.mu.Unlock()
